@@ -23,9 +23,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kinbin_service.admission import ClientGone
 from kinbin_service.bodies import too_large
+from kinbin_service.connections import stopping
 from kinbin_service.dashboard import PATHS as DASHBOARD_PATHS
 from kinbin_service.hosts import Hosts
-from kinbin_service.keys import KEY, Keys, check, needed
+from kinbin_service.keys import KEY, Keys, changes, check, needed
 from kinbin_service.limits import body_limit, is_stream
 from kinbin_service.metrics import Metrics
 from kinbin_service.problems import REFUSED, Refusal
@@ -141,6 +142,11 @@ class Gate:
                 await self._pass(scope, headers, receive_watched, send_marked)
             except (ClientDisconnect, ClientGone):
                 status = status or CLIENT_LEFT
+            except asyncio.CancelledError:
+                if not stopping(scope):
+                    raise
+                if status == 0:
+                    await _given_up(scope).response()(scope, receive_watched, send_marked)
             except Exception:
                 log.exception("request failed", extra={"fields": {"request_id": request_id}})
                 if status == 0:
@@ -159,6 +165,13 @@ class Gate:
             await refusal.response()(scope, receive, send)
             return
         await self.app(scope, receive, send)
+
+
+def _given_up(scope: Scope) -> Refusal:
+    """What is answered when a server that stops waits no longer."""
+    if changes(scope["method"], scope["path"]):
+        return Refusal("outcome_unknown", "the service stops, and has not heard of the end of this: it may be done or not")
+    return Refusal("stopping", "the service stops, and waited no longer for this to end")
 
 
 async def _check_room(scope: Scope, headers: Headers, receive: Receive) -> None:

@@ -17,7 +17,7 @@ from kinbin_service.key_file import Key, KeyFileError, digest_of, parse, read
 from kinbin_service.problems import Refusal
 from kinbin_service.settings import Settings
 
-__all__ = ["KEY", "Keys", "Need", "check", "needed", "visible"]
+__all__ = ["KEY", "Keys", "Need", "changes", "check", "needed", "visible"]
 
 KEY = "kinbin.key"
 """Where the scope of a request holds its key, if keys are set."""
@@ -69,12 +69,17 @@ def needed(method: str, path: str) -> Need:
     return words.get(parts[4], "admin"), parts[3]
 
 
+def changes(method: str, path: str) -> bool:
+    """Whether a request may change what is stored."""
+    return method not in {"GET", "HEAD"} and needed(method, path)[0] != "read"
+
+
 def check(key: Key, method: str, path: str) -> None:
     """Refuse (403) what a key may not do."""
     role, collection = needed(method, path)
     if not key.may(role):
-        # What is in no table may be a route of admins, or none at all.
-        unknown = "there is no such route, or " if role == "admin" else ""
+        # What is in no table may be a route of admins, or none at all; a collection itself is one.
+        unknown = "there is no such route, or " if role == "admin" and not (collection and path.count("/") == 3) else ""
         raise Refusal("forbidden", f"{unknown}this takes a key of the role {role}; yours has the role {key.role}")
     if key.collections is None or (path in FOR_ANY and collection is None):
         return

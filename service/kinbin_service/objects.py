@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 import kinbin
 from kinbin_service.exact_numbers import exact_numbers
 
-__all__ = ["KEYS", "VECTOR", "carried_by", "object_in", "object_out"]
+__all__ = ["KEYS", "VECTOR", "Carried", "all_carried_by", "carried_by", "object_in", "object_out"]
 
 KEYS = {"string": "strings", "series": "series", "points": "points", "image": "images"}
 """What items and queries carry, and what a collection's items are then, as `kinbin.KINDS` names them."""
 VECTOR = "vector"
+
+Carried = tuple[str, ...]
+"""What items carry: a key alone, or "vectors" and the names of their fields, sorted."""
 
 _NUMBERS = {int, float}
 _EMPTY = {
@@ -40,6 +43,12 @@ def carried_by(collection: kinbin.Collection | kinbin.FieldsCollection) -> str:
     items = collection.config.items
     # Objects of the library's users have no form that travels in: they are read, never asked for.
     return kinbin.KINDS[items].one if items in kinbin.KINDS else "object"
+
+
+def all_carried_by(collection: kinbin.Collection | kinbin.FieldsCollection) -> Carried:
+    """The same with the fields that each item has a vector for."""
+    fields = sorted(collection.config.fields) if isinstance(collection, kinbin.FieldsCollection) else ()
+    return carried_by(collection), *fields
 
 
 def object_in(key: str, raw: Any) -> Any:

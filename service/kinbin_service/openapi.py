@@ -14,6 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 import kinbin
 from kinbin_service.documented import PROBLEMS, REFERRED
+from kinbin_service.keys import changes
 from kinbin_service.problems import CODES, MEDIA_TYPE
 from kinbin_service.schemas.answers import ProblemAnswer
 from kinbin_service.schemas.queries import QueryEntry, QueryOptions
@@ -93,9 +94,12 @@ def _add_problems(made: dict[str, Any]) -> None:
         if status in (429, 503):
             responses[str(status)]["headers"] = {"Retry-After": {"description": "seconds", "schema": {"type": "integer"}}}
     made["components"]["responses"] = responses
-    for operations in made["paths"].values():
-        for operation in operations.values():
+    for path, operations in made["paths"].items():
+        for method, operation in operations.items():
             operation["responses"].pop("422", None)
+            if "stopping" in operation[PROBLEMS] and changes(method.upper(), path):
+                # It has begun, and its server waits no longer.
+                operation[PROBLEMS] = sorted({*operation[PROBLEMS], "outcome_unknown"})
             for status in sorted({CODES[name].status for name in operation[PROBLEMS]}):
                 operation["responses"][str(status)] = {"$ref": f"#/components/responses/{status}"}
 

@@ -312,6 +312,6 @@ def test_demo_on_a_port_in_use(data: Path, spawn: Spawn, taken_port: int) -> Non
     """A port in use is told in one line, without starting a server."""
     process = spawn("kinbin_service.demo", "--data", data, "--port", taken_port, "--once")
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 3
     assert errors.startswith(f"Error: cannot listen on 127.0.0.1:{taken_port}: Address already in use")
     assert errors.count("\n") == 1

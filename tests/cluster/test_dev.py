@@ -112,7 +112,8 @@ def test_shard_is_moved_and_nothing_fails_meanwhile(cluster: DevCluster, filled:
     before = nodes_of(until(cluster, lambda told: told["whole"]))[0]
     (target,) = {"node-0", "node-1", "node-2"} - before
     source = min(before)
-    run(cluster, "move", "things", "0", "--from", source, "--to", target)
+    moved = orjson.loads(run(cluster, "move", "things", "0", "--from", source, "--to", target, "--json"))
+    assert moved == {"collection": "things", "shard": 0, "from": source, "to": target, "waited": True}
     assert nodes_of(status(cluster))[0] == before - {source} | {target}
     assert "moves from one of these" in run(cluster, "move", "things", "0", "--from", source, "--to", target, code=1)
     assert "no shard 9" in run(cluster, "move", "things", "9", "--from", source, "--to", target, code=1)
@@ -129,13 +130,13 @@ def test_lost_node_is_replaced_and_another_drained(cluster: DevCluster, filled: 
     assert [len(nodes) for nodes in nodes_of(told)] == [2, 2, 2]
     all_there(cluster, filled)
     assert run(cluster, "check", "things").count("2 replicas alike") == 3
-    run(cluster, "forget", "node-0")
+    assert orjson.loads(run(cluster, "forget", "node-0", "--json")) == {"node": "node-0", "forgotten": True}
     assert "lives" in run(cluster, "forget", "node-1", code=1)
     cluster.nodes["node-0"].start()
     cluster.nodes["node-0"].wait()
     until(cluster, lambda told: any(node["name"] == "node-0" and node["live"] for node in told["nodes"]))
-    run(cluster, "drain", "node-1")
+    assert orjson.loads(run(cluster, "drain", "node-1", "--json")) == {"node": "node-1", "draining": True, "waited": True}
     assert all("node-1" not in nodes for nodes in nodes_of(status(cluster)))
     all_there(cluster, filled)
-    run(cluster, "drain", "node-1", "--cancel")
+    assert run(cluster, "drain", "node-1", "--cancel") == ""
     assert not any(node["draining"] for node in status(cluster)["nodes"])

@@ -183,8 +183,8 @@ def test_what_is_refused_before_it_is_written(both: Both, name: str) -> None:
         ("indexes", {"add": {"n": "no kind"}}),
     ):
         assert both.same("POST", f"{path}/{where}", body)["status"] >= 400
-    bad = {"items": [item("x", 1, 2, 3), item("y", 0, 0, 0), item("x", 1, 1, 1)], "on_error": "skip"}
-    assert both.same("POST", f"{path}/index", bad)["skipped"] == 2
+    bad = {"items": [{"id": "z", "string": "text"}, item("x", 1, 2, 3), item("y", 0, 0, 0), item("x", 1, 1, 1)], "on_error": "skip"}
+    assert both.same("POST", f"{path}/index", bad)["skipped"] == 3
     assert [one["id"] for one in both.contents(name)] == ["x"]
     assert both.same("POST", f"/v1/collections/{name}x/index", {"items": [item("a", 1, 2, 3)]})["code"] == "collection_not_found"
 

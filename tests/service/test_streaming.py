@@ -9,8 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
+from kinbin_service import connections
 from kinbin_service.routes import streaming
-from service_app import App, judged, running_app
+from service_app import App, HeldDatabase, eventually, judged, running_app
 
 LINES = {"content-type": "application/x-ndjson"}
 
@@ -38,6 +39,7 @@ class Duplex:
             "query_string": query.encode(), "headers": [(k.encode(), v.encode()) for k, v in named.items()], "client": ("127.0.0.1", 1),
             "server": ("localhost", 80), "scheme": "http", "root_path": "",
         }  # fmt: skip
+        self.scope: dict[str, Any] = scope
         application: Any = app.client._transport.app  # type: ignore[attr-defined]
         self.task = asyncio.create_task(application(scope, self.sent.get, self.got.put))
 
@@ -45,11 +47,15 @@ class Duplex:
         """Send a part of the body."""
         self.sent.put_nowait({"type": "http.request", "body": body, "more_body": more})
 
-    async def receipt(self) -> dict[str, Any]:
+    def stop(self) -> None:
+        """The server begins to stop, and waits for this request."""
+        self.scope[connections._STOPPING] = True
+
+    async def receipt(self, status: int = 200) -> dict[str, Any]:
         """The next receipt."""
         async with asyncio.timeout(20):
             while (message := await self.got.get())["type"] != "http.response.body":
-                assert message["status"] == 200
+                assert message["status"] == status
         answer: dict[str, Any] = orjson.loads(message["body"])
         return answer
 
@@ -118,6 +124,62 @@ async def test_a_bad_line_ends_the_stream_and_what_was_durable_stays(app: App, s
     rest = b"".join(line(n) for n in range(20, 40))
     done = receipts((await app.client.post("/index?stream=true&after=20", content=rest, headers=LINES)).content)[-1]
     assert (done["lines"], done["indexed"], done["count"], done["done"]) == (40, 20, 40, True)
+
+
+async def test_a_server_that_stops_ends_streams_that_wait_for_lines(app: App, small: None) -> None:
+    """No stream holds the stop up: a last line says how many lines are durable, and where to go on."""
+    stream, unheard = Duplex(app), Duplex(app)
+    stream.send(b"".join(line(n) for n in range(13)))
+    assert (await stream.receipt())["lines"] == 10
+    for one in (stream, unheard):
+        one.stop()
+    last = await stream.receipt()
+    assert (last["lines"], last["count"], last["error"]["code"]) == (10, 10, "stopping")
+    await stream.task
+    # Nothing of the other was added: it is refused as any request is.
+    assert (await unheard.receipt(503))["code"] == "stopping"
+    await unheard.task
+    assert await app.post("/v1/collections/default/count", {}) == {"count": 10}
+
+
+async def test_a_batch_that_a_stopping_server_waits_for_no_longer_may_be_there(app: App, small: None) -> None:
+    """The last line says so, and does not count it."""
+    stream = Duplex(app)
+    stream.send(b"".join(line(n) for n in range(10)))
+    assert (await stream.receipt())["lines"] == 10
+    app.service.database = held = HeldDatabase(app.service.database)  # type: ignore[assignment]
+    stream.send(b"".join(line(n) for n in range(10, 20)))
+    await eventually(lambda: held.begun)
+    stream.stop()
+    stream.task.cancel()
+    last = await stream.receipt()
+    assert (last["lines"], last["error"]["code"]) == (10, "outcome_unknown")
+    held.gate.set()
+    await stream.task
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [("/query", {"vector": [1, 2, 3]}, "stopping"), ("/index", {"items": [{"id": "a", "vector": [1, 2, 3]}]}, "outcome_unknown")],
+)
+async def test_what_a_stopping_server_waits_for_no_longer_is_told(app: App, path: str, body: dict[str, Any], code: str) -> None:
+    """503, by whose code a client knows whether anything may have been done; one that was cancelled otherwise is not answered."""
+    await app.post("/index", {"items": [{"id": "b", "vector": [1, 2, 3]}]})
+    app.service.database = held = HeldDatabase(app.service.database)  # type: ignore[assignment]
+    for stops in (True, False):
+        request = Duplex(app, path, "", 0, **{"content-type": "application/json"})
+        request.send(orjson.dumps(body), more=False)
+        await eventually(lambda: len(held.begun) > (not stops))  # noqa: B023 - called within the turn
+        if stops:
+            request.stop()
+        request.task.cancel()
+        if stops:
+            assert (await request.receipt(503))["code"] == code
+            await request.task
+        else:
+            with pytest.raises(asyncio.CancelledError):
+                await request.task
+    held.gate.set()
 
 
 async def test_bad_items_of_a_stream_are_skipped_and_told_at_its_end(app: App, small: None) -> None:

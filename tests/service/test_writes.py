@@ -136,6 +136,42 @@ async def test_bad_items_are_skipped_and_listed(app: App) -> None:
     assert "skipped" not in await app.post("/index", {"items": ITEMS})
 
 
+VECTOR, BOTH = {"vector": [1, 2, 3]}, {"vectors": {"a": [1, 1, 1], "b": [1, 0, 0]}}
+OTHERS = [{"string": "abc"}, {"series": [1, 2]}, {"points": [[1, 2]]}] + [
+    {"vectors": {name: [1, 1, 1] for name in names}} for names in ("a", "abc")
+]
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("configuration", "good", "others"),
+    [
+        ({"dim": 3}, VECTOR, OTHERS),
+        ({"fields": {"a": {"dim": 3}, "b": {"dim": 3}}}, BOTH, [VECTOR, *OTHERS]),
+        ({"items": "strings", "distance": "levenshtein"}, {"string": "abc"}, [VECTOR, BOTH, *OTHERS[1:]]),
+    ],
+)
+async def test_items_that_carry_something_else_are_skipped_wherever_they_stand(
+    app: App, first: int, configuration: Any, good: Any, others: list[Any]
+) -> None:
+    """It is the collection that says what items carry, not the first of them that is sound; a batch of none but such writes nothing."""
+    await app.put("/v1/collections/c", configuration)
+    for other in others:
+        items: list[Any] = [{"id": f"good{n}", **good} for n in range(2)]
+        items.insert(first, {"id": "bad", **other})
+        done = await app.post("/v1/collections/c/index", {"items": items, "on_error": "skip"})
+        assert (done["count"], done["skipped"]) == (2, 1), other
+        assert [(one["pointer"], one["code"]) for one in done["problems"]] == [(f"#/items/{first}", "invalid_field")]
+        assert done["problems"][0]["detail"].startswith("items of this collection carry ")
+        none = await app.post("/v1/collections/c/index", {"items": [items[first]], "on_error": "skip"})
+        assert (none["indexed"], none["skipped"], none["count"]) == (0, 1, 2)
+        sent = b"\n".join(map(orjson.dumps, items))
+        path, kind = "/v1/collections/c/index?on_error=skip&stream=true", {"content-type": "application/x-ndjson"}
+        response = await app.client.post(path, content=sent, headers=kind)
+        last = orjson.loads(response.content.splitlines()[-1])
+        assert (last["done"], last["skipped"], last["problems"][0]["pointer"]) == (True, 1, f"#/items/{first}")
+
+
 async def test_bad_lines_are_skipped_and_numbered(app: App) -> None:
     """Lines that are no JSON are left out like any bad item, and named by their number."""
     lines = [orjson.dumps(ITEMS[0]), b"", b"{", orjson.dumps(ITEMS[1]), b'{"id": "n", "vector": [NaN]}']

@@ -1,4 +1,4 @@
-// Generated of service/openapi.json, SHA-256 5c6cae97a4848e2a1e3a07659dc8f5d97ed2e05ba9f01f006f3ce74e951dba76, by `npm run generate`.
+// Generated of service/openapi.json, SHA-256 6b63b8e65a33a8c6864f0a7e07ad9bc526f2eef1235f0ebcfe5b566ede246cc7, by `npm run generate`.
 export interface paths {
     "/index": {
         parameters: {

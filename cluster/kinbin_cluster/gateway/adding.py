@@ -18,7 +18,7 @@ from kinbin_cluster.gateway.schemas import collection_named
 from kinbin_cluster.measures import Worked
 from kinbin_cluster.numbers import Numbers
 from kinbin_cluster.picture import Collection
-from kinbin_service.objects import KEYS, VECTOR
+from kinbin_service.objects import KEYS, VECTOR, Carried
 from kinbin_service.problems import Entry, Place, Refusal
 from kinbin_service.routes.adding import Batch, told_skipped
 from kinbin_service.routes.received import DEFAULT
@@ -36,6 +36,8 @@ class Added:
     """Of the answer."""
     replayed: bool
     result: kinbin.AddResult
+    bad: dict[str, Any]
+    """What was left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ async def added(service: Any, name: str, batch: Batch, size: int, key: str | Non
     """
     collection = await _collection(service, name, batch)
     schema = service.schemas.of(collection)
+    batch = batch.fitted(_carried(schema))
     terms = batch.terms(key)
     del terms["atomic"]
     _check_key(schema, batch)
@@ -114,13 +117,17 @@ async def _collection(service: Any, name: str, batch: Batch) -> Collection:
     return await created_default(service, batch)
 
 
+def _carried(schema: kinbin.Schema) -> Carried:
+    """What items of a collection carry."""
+    if schema.has_fields:
+        return "vectors", *sorted(schema.config)
+    items = schema.config[""].items
+    return (next((key for key, kind in KEYS.items() if kind == items), VECTOR),)
+
+
 def _check_key(schema: kinbin.Schema, batch: Batch) -> None:
     """Refuse what items of this collection do not carry; see `kinbin_service.routes.adding.check_key`."""
-    if schema.has_fields or batch.ids == []:
-        wanted = "vectors"
-    else:
-        items = schema.config[""].items
-        wanted = next((key for key, kind in KEYS.items() if kind == items), VECTOR)
+    wanted = _carried(schema)[0]
     given = "vectors" if isinstance(batch.vectors, dict) else batch.key
     if schema.has_fields and given == VECTOR:
         return
@@ -174,6 +181,7 @@ def _told(done: Written, cut: _Cut, batch: Batch) -> Added:
     content: dict[str, Any] = {**sums, **done.told()}
     if cut.ids is not None:
         content["ids"] = cut.ids
+    bad = told_skipped(result, batch)
     if batch.on_error == "skip":
-        content |= told_skipped(result, batch)
-    return Added(content, done.replayed, result)
+        content |= bad
+    return Added(content, done.replayed, result, bad)

@@ -13,7 +13,6 @@ from kinbin_cluster.gateway.schemas import collection_named
 from kinbin_cluster.gateway.verdicts import counts_of
 from kinbin_service.problems import Refusal
 from kinbin_service.routes import streaming
-from kinbin_service.routes.adding import told_skipped
 from kinbin_service.routes.received import DEFAULT
 from kinbin_service.service import service_of
 
@@ -35,7 +34,7 @@ class _Stream(streaming.Stream):
         service: Any = service_of(self._request)
         batch = await service.parsed(len(body), lambda: self.batch(body))
         done = await added(service, self._name, batch, len(body), key)
-        return done.result, told_skipped(done.result, batch)
+        return done.result, done.bad
 
     async def counted(self) -> int:
         """Items of all shards."""

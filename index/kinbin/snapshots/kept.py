@@ -203,14 +203,17 @@ class Snapshots:
             told = SnapshotInfo(**_proved(orjson.loads(path.with_suffix(_TOLD).read_bytes())))
         except (OSError, ValueError, TypeError, KeyError):
             return self._read(path, name, number)
-        try:
-            size = path.stat().st_size
-        except OSError:
-            return None
-        # What is told stays as it was: it says what the file was.
         if (told.collection, told.id) != (name, number):
             return self._read(path, name, number)
-        return told if told.bytes == size else replace(told, problem=f"it has {size:,} bytes, and had {told.bytes:,} when it was made")
+        try:
+            size = path.stat().st_size
+            problem = f"it has {size:,} bytes, and had {told.bytes:,} when it was made" if told.bytes != size else _of_head(path, size)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            problem = f"it cannot be read: {error.strerror}"
+        # What is told stays as it was: it says what the file was.
+        return replace(told, problem=problem) if problem else told
 
     def _read(self, path: Path, name: str, number: str) -> SnapshotInfo | None:
         """The same from the file itself; None: it is gone."""
@@ -242,6 +245,17 @@ class Snapshots:
             log.warning("what is told of the snapshot %s could not be written: %s", made.id, error)
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
+
+
+def _of_head(path: Path, size: int) -> str:
+    """What the beginning of a file shows to be wrong with it; "": nothing. Reads no more than that."""
+    try:
+        with path.open("rb") as file:
+            head = SnapshotReader(file, size).head
+    except KinbinError as error:
+        return str(error)
+    foreign = foreign_to(path, SnapshotInfo(head.collection, head.id, head.created, head.items, size, ""))
+    return f"it is {foreign}" if foreign else ""
 
 
 def foreign_to(path: Path, found: SnapshotInfo) -> str:

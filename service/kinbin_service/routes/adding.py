@@ -14,7 +14,7 @@ from kinbin_service.bodies import MULTIPART, NDJSON, NPY, parse_good_lines, pars
 from kinbin_service.convert import carried, vectors_in
 from kinbin_service.multipart import Part, parse_parts
 from kinbin_service.npy import parse_ids, parse_matrix
-from kinbin_service.objects import KEYS, VECTOR, carried_by
+from kinbin_service.objects import KEYS, VECTOR, Carried, carried_by
 from kinbin_service.problems import Entry, Place, Refusal
 from kinbin_service.routes.received import no_options, options
 from kinbin_service.schemas.requests import AddOptions, AddRequest, FieldsAddRequest, ObjectsAddRequest
@@ -58,6 +58,19 @@ class Batch:
     """Of the items in the body; None: one after the other."""
     bad: Sequence[Skipped] = ()
     """What was left out of it."""
+    source: tuple[dict[str, Any], Sequence[int], Mapping[int, Refusal]] | None = None
+    """Of one that leaves out bad items: its body, the lines of it, and the faults of those that are no JSON, by position."""
+
+    @property
+    def carries(self) -> Carried:
+        """What its items carry."""
+        return ("vectors", *sorted(self.vectors)) if isinstance(self.vectors, dict) else (self.key,)
+
+    def fitted(self, wanted: Carried) -> Batch:
+        """Without the items that carry something else than those of the collection do, if it leaves out bad ones."""
+        if self.source is None or not self.ids or self.carries == wanted:
+            return self
+        return _skipping(self.source, wanted)
 
     def terms(self, key: str | None) -> dict[str, Any]:
         """The options of the add, as the library takes them. key: by which it may come again."""
@@ -74,7 +87,7 @@ def parse_batch(request: Request, media_type: str, body: bytes) -> Batch:
     if media_type != NDJSON:
         no_options(request)
         content = parse_json(body)
-        return _skipping(content, (), {}) if _skips(content) else _items_batch(content)
+        return _skipping((content, (), {})) if _skips(content) else _items_batch(content)
     return lines_batch(body, _chosen(request), 0)
 
 
@@ -117,14 +130,15 @@ def _skips(content: Any) -> bool:
     return isinstance(content, dict) and content.get("on_error") == "skip"
 
 
-def _skipping(content: dict[str, Any], lines: Sequence[int], faults: Mapping[int, Refusal]) -> Batch:
+def _skipping(source: tuple[dict[str, Any], Sequence[int], Mapping[int, Refusal]], wanted: Carried | None = None) -> Batch:
     """The good items of a body: all of them if that goes, or those that are good by themselves.
 
-    faults: of lines that are no JSON, by position.
+    source: see `Batch`. wanted: what items of the collection carry; None: as the first good one does, until the collection is known.
     """
-    if not faults:
+    content, lines, faults = source
+    if not faults and wanted is None:
         try:
-            return _items_batch(content, lines)
+            return replace(_items_batch(content, lines), source=source)
         except Refusal as refusal:
             if not refusal.errors or not refusal.errors[0].pointer.startswith("#/items/"):
                 raise
@@ -134,12 +148,11 @@ def _skipping(content: dict[str, Any], lines: Sequence[int], faults: Mapping[int
         raise Refusal("over_limit", f"an add has at most {most:,} items", [Entry("#/items", "too many lines")], "batch_items")
     good: list[int] = []
     bad: list[Skipped] = []
-    kinds: set[Any] = set()
     for position, one in enumerate(items):
         try:
             if position in faults:
                 raise faults[position]
-            kinds = _alike(kinds, _items_batch({**content, "items": [one]}, lines[position : position + 1]))
+            wanted = _alike(_items_batch({**content, "items": [one]}, lines[position : position + 1]).carries, wanted)
         except Refusal as refusal:
             entry = refusal.errors[0] if refusal.errors else Entry("#/items/0", refusal.detail)
             place = entry.pointer.replace("#/items/0", f"#/items/{position}", 1)
@@ -149,7 +162,7 @@ def _skipping(content: dict[str, Any], lines: Sequence[int], faults: Mapping[int
     if not good:
         return Batch([], [], None, content.get("mode", "upsert"), "skip", bad=bad, places=())
     batch = _items_batch({**content, "items": [items[i] for i in good]}, [lines[i] for i in good] if lines else ())
-    return replace(batch, bad=bad, places=good)
+    return replace(batch, bad=bad, places=good, source=source)
 
 
 def told_skipped(done: kinbin.AddResult, batch: Batch) -> dict[str, Any]:
@@ -166,13 +179,17 @@ def told_skipped(done: kinbin.AddResult, batch: Batch) -> dict[str, Any]:
     return {"skipped": len(batch.bad) + done.skipped, "problems": listed}
 
 
-def _alike(kinds: set[Any], batch: Batch) -> set[Any]:
+def _alike(carried: Carried, wanted: Carried | None) -> Carried:
     """What the good items carry; refuses an item that carries something else."""
-    own = (batch.key, *(batch.vectors if isinstance(batch.vectors, dict) else ()))
-    if kinds and own not in kinds:
-        text = "every item carries the same as the first good one"
+    if wanted is not None and carried != wanted:
+        text = f"items of this collection carry {_named_parts(wanted)}, not {_named_parts(carried)}"
         raise Refusal("invalid_field", text, [Entry("#/items/0", text)])
-    return {own}
+    return carried
+
+
+def _named_parts(carried: Carried) -> str:
+    key, *fields = carried
+    return f'"{key}"' + (f" of {' and '.join(fields)}" if fields else "")
 
 
 def lines_batch(body: bytes, chosen: AddOptions, after: int) -> Batch:
@@ -180,7 +197,7 @@ def lines_batch(body: bytes, chosen: AddOptions, after: int) -> Batch:
     named = {"mode": chosen.mode, "on_error": chosen.on_error}
     if chosen.on_error == "skip":
         values, lines, faults = parse_good_lines(body, after)
-        return _skipping({"items": values, **named}, lines, faults)
+        return _skipping(({"items": values, **named}, lines, faults))
     values, lines = parse_lines(body, after)
     return _items_batch({"items": values, **named}, lines)
 

@@ -6,11 +6,21 @@ from typing import Any
 
 import kinbin
 from kinbin_service.default_collection import add_to_default
-from kinbin_service.objects import VECTOR
+from kinbin_service.objects import VECTOR, all_carried_by
 from kinbin_service.routes.adding import Batch, check_key
 from kinbin_service.routes.received import DEFAULT
 
-__all__ = ["added"]
+__all__ = ["added", "fitted"]
+
+
+def fitted(database: kinbin.Database, name: str, batch: Batch) -> Batch:
+    """A batch that leaves out bad items, without those that carry something else than the collection's; others as they are."""
+    if batch.source is None:
+        return batch
+    try:
+        return batch.fitted(all_carried_by(database.collection(name)))
+    except kinbin.CollectionNotFound:
+        return batch
 
 
 def added(database: kinbin.Database, name: str, batch: Batch, terms: dict[str, Any]) -> kinbin.AddResult:

@@ -16,7 +16,7 @@ from kinbin_service.objects import carried_by
 from kinbin_service.problems import Place
 from kinbin_service.replies import encode, reply, took_ms
 from kinbin_service.routes.adding import parse_batch, told_skipped
-from kinbin_service.routes.filling import added
+from kinbin_service.routes.filling import added, fitted
 from kinbin_service.routes.received import DEFAULT, Name, received, received_json
 from kinbin_service.routes.streaming import stream_index
 from kinbin_service.routing import routes
@@ -48,13 +48,14 @@ async def index(request: Request, name: str) -> Response:
         return await stream_index(request, name)
     async with received(request, JSON, NDJSON, NPY, MULTIPART) as (media_type, body):
         started = time.perf_counter()
-        batch = await service_of(request).parsed(len(body), lambda: parse_batch(request, media_type, body))
-        request.state.place = Place("items", batch.ids or (), batch.lines)
+        parsed = await service_of(request).parsed(len(body), lambda: parse_batch(request, media_type, body))
         database = service_of(request).database
-        terms = batch.terms(request.headers.get("idempotency-key"))
+        key = request.headers.get("idempotency-key")
 
         def add() -> tuple[bytes, bool]:
-            done = added(database, name, batch, terms)
+            batch = fitted(database, name, parsed)
+            request.state.place = Place("items", batch.ids or (), batch.lines)
+            done = added(database, name, batch, batch.terms(key))
             content: dict[str, Any] = {"indexed": done.indexed, "updated": done.updated, "unchanged": done.unchanged, "count": done.count}
             if done.ids is not None:
                 content["ids"] = done.ids

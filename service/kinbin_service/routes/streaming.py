@@ -14,21 +14,23 @@ import asyncio
 import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 import kinbin
+from kinbin_service import connections
 from kinbin_service.bodies import NDJSON, Account, content_encoding, content_type, too_large
 from kinbin_service.documented import IDEMPOTENCY
 from kinbin_service.problems import Entry, Place, Refusal, document, from_library
 from kinbin_service.replies import encode, took_ms
 from kinbin_service.routes.adding import Batch, lines_batch, told_skipped
-from kinbin_service.routes.filling import added
+from kinbin_service.routes.filling import added, fitted
 from kinbin_service.routes.received import DEFAULT, options
 from kinbin_service.schemas.requests import AddOptions
 from kinbin_service.service import service_of
@@ -38,6 +40,8 @@ __all__ = ["Stream", "batch_key", "stream_index"]
 BATCH_LINES = 1_000
 BATCH_BYTES = 4_194_304
 MOST_TOLD = 100
+LOOK_SECONDS = 0.5
+"""A stream of which nothing arrives looks so often whether its server stops."""
 PATIENCE_SECONDS = 60.0
 """So long a batch waits for admission before the stream is ended."""
 WAITS = frozenset({"overloaded", "deadline", "buffers_full"})
@@ -84,7 +88,7 @@ class Stream(Response):
         self._receipt: tuple[bytes, bool] = b"", False
         self._told = asyncio.Event()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - the form of an application
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read, add and send receipts until the lines end, or one of them is refused."""
         started = time.perf_counter()
         sending: asyncio.Task[None] | None = None
@@ -102,10 +106,14 @@ class Stream(Response):
             if sending is None:
                 raise
             end = {"error": self._problem(error)}
-        except BaseException:
-            if sending is not None:
-                sending.cancel()
-            raise
+        except BaseException as error:
+            if sending is None or not (isinstance(error, asyncio.CancelledError) and connections.stopping(scope)):
+                if sending is not None:
+                    sending.cancel()
+                raise
+            # The server waits no longer for the batch.
+            text = "the service stops: the batch behind the last receipt may be there or not"
+            end = {"error": self._problem(Refusal("outcome_unknown", text))}
         skipped = {"problems": self._problems} if self._chosen.on_error == "skip" else {}
         self._tell({**self._sums, **skipped, **end, "took_ms": took_ms(started)}, last=True)
         await (sending or self._send(send))
@@ -143,7 +151,7 @@ class Stream(Response):
         service = service_of(self._request)
 
         def add() -> tuple[kinbin.AddResult, dict[str, Any]]:
-            batch = self.batch(body)
+            batch = fitted(service.database, self._name, self.batch(body))
             done = added(service.database, self._name, batch, batch.terms(key))
             return done, told_skipped(done, batch)
 
@@ -202,14 +210,9 @@ class Stream(Response):
 
     async def _chunks(self, receive: Receive, account: Account) -> AsyncIterator[bytes]:
         """The body as it arrives."""
-        seconds = service_of(self._request).settings.body_seconds
         more = True
         while more:
-            try:
-                async with asyncio.timeout(seconds):
-                    message = await receive()
-            except TimeoutError:
-                raise Refusal("body_timeout", f"nothing of the stream arrived for {seconds:g} seconds") from None
+            message = await self._next(receive)
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             chunk: bytes = message.get("body", b"")
@@ -217,6 +220,19 @@ class Stream(Response):
             if chunk:
                 await _patiently(partial(_take, account, len(chunk)))
                 yield chunk
+
+    async def _next(self, receive: Receive) -> Message:
+        """The next piece. Refused where none comes for too long; a server that stops takes no more."""
+        seconds = service_of(self._request).settings.body_seconds
+        ends = time.monotonic() + seconds
+        while not connections.stopping(self._request.scope):
+            rest = ends - time.monotonic()
+            if rest <= 0:
+                raise Refusal("body_timeout", f"nothing of the stream arrived for {seconds:g} seconds")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(rest, LOOK_SECONDS)):
+                    return await receive()
+        raise Refusal("stopping", "the service is stopping: send the lines behind the last receipt again")
 
     # -- telling
 

@@ -450,11 +450,11 @@ def test_a_kill_leaves_nothing_that_is_listed(database: Any, tmp_path: Path, mon
 
 
 def test_a_damaged_one_is_listed_as_that(database: Any) -> None:
-    """Cut, emptied, or of another collection: it is told, what was written of it stays, and it is none of those that are to be kept."""
+    """Cut, emptied, another's, or without its beginning: it is told, what was written of it stays, and it is none of those to be kept."""
     for name in "ab":
         database.create_collection(name, dim=3).add(["x", name], [[1, 2, 3], [3, 2, 1]])
-    kept = [database.snapshots.create("a") for _ in range(4)]
-    cut, empty, foreign, sound = kept
+    kept = [database.snapshots.create("a") for _ in range(5)]
+    cut, empty, foreign, headless, sound = kept
     paths = [database.snapshots.path("a", one.id) for one in kept]
     beside = paths[0].with_suffix(".json").read_bytes()
     paths[0].write_bytes(paths[0].read_bytes()[:40])
@@ -462,14 +462,16 @@ def test_a_damaged_one_is_listed_as_that(database: Any) -> None:
     paths[1].with_suffix(".json").unlink()
     paths[2].write_bytes(database.snapshots.path("b", database.snapshots.create("b").id).read_bytes())
     paths[2].with_suffix(".json").unlink()
+    paths[3].write_bytes(bytes(64) + paths[3].read_bytes()[64:])
     told = database.snapshots.list("a")
     assert [one.id for one in told] == [one.id for one in kept]
     assert told[0].problem == f"it has 40 bytes, and had {cut.bytes:,} when it was made"
-    assert [bool(one.problem) for one in told] == [True, True, True, False]
+    assert [bool(one.problem) for one in told] == [True, True, True, True, False]
+    assert told[3].problem == "this is no snapshot of Kinbin"
     assert told[2].problem == "it is one of the collection 'b'"
     assert paths[0].with_suffix(".json").read_bytes() == beside
-    assert [database.snapshots.verify("a", one.id).ok for one in kept] == [False, False, False, True]
-    for one in (cut, empty, foreign):
+    assert [database.snapshots.verify("a", one.id).ok for one in kept] == [False, False, False, False, True]
+    for one in (cut, empty, foreign, headless):
         with pytest.raises((kinbin.CorruptData, kinbin.FormatMismatch)):
             database.restore(one, "again")
     last = database.snapshots.create("a", keep=2)
