@@ -27,9 +27,9 @@ KEY = "key-of-the-test"
 NARROW = "key-that-may-nothing-here"
 BIG = "99999999999"
 NEVER = {"body_timeout", "buffers_full", "overloaded", "deadline", "search_deadline"} | {
-    "head_timeout", "head_too_large", "too_many_connections",
+    "head_timeout", "head_too_large", "too_many_connections", "outcome_unknown",
 }  # fmt: skip
-"""What takes a slow or a crowded service, which other tests have: test_admission and test_gates, and of connections test_connections."""
+"""What takes a slow, a crowded or a stopping service, which other tests have: test_admission, test_gates, test_connections, test_streaming."""
 ITEM = {"id": "a", "vector": [1, 2]}
 
 DEEP: dict[str, Any] = {}
