@@ -3,7 +3,8 @@
 1. The port takes connections from the moment that "listening" is logged; they wait until a process accepts them.
    Workers are spawned; each opens the database itself. Settings reach them as environment variables.
 2. SIGTERM and SIGINT stop listening, answer what is in flight, and end with status 0.
-3. SIGHUP has the certificate read again, where there is one.
+3. SIGHUP has the certificate read again, where there is one. Without one it ends a server that was started at a terminal, as one
+   does that closes; elsewhere several workers are replaced one by one, and a single one goes on.
 4. A worker whose parent has died stops by itself, so that nothing keeps the port or the data.
 """
 
@@ -15,6 +16,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -41,6 +43,8 @@ from kinbin_service.tracing import check_tracing
 __all__ = ["check_data", "run", "serve", "spare_the_collector", "worker_app"]
 
 STARTUP_FAILURE = 3
+SHORT_KEY = 16
+"""Characters: a key that has fewer can be guessed."""
 WORKER_SECONDS = 10
 """A worker that does not answer its parent for so long is replaced; parsing the largest body takes a second."""
 
@@ -63,15 +67,42 @@ class DrainingServer(uvicorn.Server):
 class Supervisor(Multiprocess):
     """The parent of several workers. With TLS, SIGHUP goes on to all of them, who read the certificate again and serve on."""
 
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self._at_terminal = _at_terminal()
+
     def handle_hup(self) -> None:
-        """Without TLS workers are replaced one by one, as uvicorn does it."""
+        """Without TLS workers are replaced one by one, as uvicorn does it, unless it is a terminal that closes."""
         if not self.config.is_ssl:
-            super().handle_hup()
+            if self._at_terminal:
+                self.should_exit.set()
+            else:
+                super().handle_hup()
             return
         for process in self.processes:
             # One that is still starting would die of it, and reads the files anyway.
             if process.is_ready(timeout=1) and process.pid is not None:
                 os.kill(process.pid, signal.SIGHUP)
+
+
+def _at_terminal() -> bool:
+    return sys.stderr.isatty()
+
+
+def heed_hangups(server: DrainingServer) -> None:
+    """What SIGHUP does to a server of one worker without a certificate: by default it would end at once, whatever is in flight."""
+    # Whoever started it with nohup has decided already.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL:
+        return
+    at_terminal = _at_terminal()
+
+    def heed(number: int, frame: FrameType | None) -> None:
+        if at_terminal:
+            server.handle_exit(number, frame)
+        else:
+            log.warning("SIGHUP changes nothing: there is no certificate to be read again")
+
+    signal.signal(signal.SIGHUP, heed)
 
 
 def run(
@@ -118,6 +149,8 @@ def serve(settings: Settings, app: str, check: Callable[[Settings], object] = bo
     config = ServingConfig(settings, app, factory=True, **_uvicorn_options(settings))
     for name, near in Settings.misspelt(os.environ).items():
         log.warning("a variable is no setting", extra={"fields": {"name": name, "meant": near}})
+    if settings.key is not None and len(settings.key) < SHORT_KEY:
+        log.warning("the API key is short: it can be guessed", extra={"fields": {"characters": len(settings.key), "wanted": SHORT_KEY}})
     listening = config.bind_socket()
     check(settings)
     # Before anything is said to be ready: whoever reads that may connect at once.
@@ -126,6 +159,8 @@ def serve(settings: Settings, app: str, check: Callable[[Settings], object] = bo
     log.info("listening", extra={"fields": {"url": address, "docs": f"{address}/docs", "data": str(settings.data_dir)}})
     if settings.workers == 1:
         server = DrainingServer(config)
+        if settings.tls_cert_file is None:
+            heed_hangups(server)
         server.run(sockets=[listening])
         if not server.started:
             sys.exit(STARTUP_FAILURE)

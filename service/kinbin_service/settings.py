@@ -179,11 +179,17 @@ class Settings(BaseSettings):
             )
 
     def check_folders(self) -> None:
-        """Refuse (ValueError) a place for snapshots where no folder is or can be: otherwise the first snapshot would tell."""
+        """Make the folder of snapshots. Refuse (ValueError) one that cannot be made or written to: else the first snapshot would tell."""
         if self.snapshots_dir is not None:
             there = next((path for path in (self.snapshots_dir, *self.snapshots_dir.absolute().parents) if path.exists()), None)
             if there is not None and not there.is_dir():
                 raise ValueError(f"KINBIN_SNAPSHOTS_DIR names {self.snapshots_dir}, but {there} is no directory")
+            try:
+                self.snapshots_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            except OSError as error:
+                raise ValueError(f"KINBIN_SNAPSHOTS_DIR names {self.snapshots_dir}, which cannot be made: {error.strerror}") from None
+            if not os.access(self.snapshots_dir, os.W_OK | os.X_OK):
+                raise ValueError(f"KINBIN_SNAPSHOTS_DIR names {self.snapshots_dir}, which this user may not write to")
 
     @classmethod
     def misspelt(cls, variables: Iterable[str]) -> dict[str, str]:

@@ -29,7 +29,7 @@ BIG = "99999999999"
 NEVER = {"body_timeout", "buffers_full", "overloaded", "deadline", "search_deadline"} | {
     "head_timeout", "head_too_large", "too_many_connections", "outcome_unknown",
 }  # fmt: skip
-"""What takes a slow, a crowded or a stopping service, which other tests have: test_admission, test_gates, test_connections, test_streaming."""
+"""What takes a slow, crowded or stopping service, which other tests have: test_admission, _gates, _connections and _streaming."""
 ITEM = {"id": "a", "vector": [1, 2]}
 
 DEEP: dict[str, Any] = {}

@@ -492,8 +492,10 @@ def test_a_taken_port_ends_the_server(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_run_takes_arguments_over_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What the command line gives comes before the environment, and reaches the workers through it."""
+def test_run_takes_arguments_over_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What the command line gives comes before the environment, and reaches the workers through it; a key that is short is told."""
     monkeypatch.setenv("KINBIN_PORT", "1111")
     monkeypatch.setenv("KINBIN_DATA_DIR", "elsewhere")
     for name in ("KINBIN_HOST", "KINBIN_WORKERS"):
@@ -512,9 +514,13 @@ def test_run_takes_arguments_over_the_environment(monkeypatch: pytest.MonkeyPatc
                 bound.close()
 
     monkeypatch.setattr(server, "DrainingServer", NoServer)
+    monkeypatch.setattr(server, "heed_hangups", lambda _: None)
+    monkeypatch.setenv("KINBIN_API_KEY", "short")
     keep_environment(monkeypatch)
     port = free_port()
     server.run(data=tmp_path / "mine", host="127.0.0.1", port=port, workers=1)
     assert seen == {"host": "127.0.0.1", "port": port, "workers": 1, "data": str(tmp_path / "mine")}
+    assert "the API key is short" in capfd.readouterr().err
+    monkeypatch.setenv("KINBIN_API_KEY", "")
     with pytest.raises(ValueError, match="KINBIN_INSECURE"):
         server.run(host="0.0.0.0")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from pydantic import ValidationError
 
 from kinbin_service import server
@@ -71,14 +74,40 @@ def test_a_misspelt_variable_is_told() -> None:
     assert Settings.misspelt(["KINBIN_WORKRS", *others]) == {"KINBIN_WORKRS": "KINBIN_WORKERS"}
 
 
-def test_snapshots_need_a_directory(tmp_path: Path) -> None:
-    """A file in the place of the directory of snapshots, or above it, ends the server at its start; one that is absent does not."""
+def test_snapshots_need_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that cannot be made, or written to, ends the server at its start; one that is absent is made."""
     Settings(snapshots_dir=tmp_path / "new/one").check_folders()
+    assert (tmp_path / "new/one").is_dir()
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file/below"):
         with pytest.raises(ValueError, match=r"KINBIN_SNAPSHOTS_DIR names .* is no directory"):
             server.run(Settings(data_dir=tmp_path / "data", snapshots_dir=path))
+    with pytest.raises(ValueError, match=r"KINBIN_SNAPSHOTS_DIR names /proc/x, which cannot be made: "):
+        server.run(Settings(data_dir=tmp_path / "data", snapshots_dir=Path("/proc/x")))
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(ValueError, match="which this user may not write to"):
+        Settings(snapshots_dir=tmp_path / "new/one").check_folders()
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("at_terminal", [True, False])
+def test_a_server_without_a_certificate_heeds_sighup(
+    at_terminal: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ends one that was started at a terminal, after what is in flight; of another it changes nothing. Ignored, it stays so."""
+    monkeypatch.setattr(server, "_at_terminal", lambda: at_terminal)
+    previous = signal.getsignal(signal.SIGHUP)
+    running = server.DrainingServer(uvicorn.Config("none:none"))
+    try:
+        for default in (signal.SIG_IGN, signal.SIG_DFL):
+            signal.signal(signal.SIGHUP, default)
+            server.heed_hangups(running)
+            os.kill(os.getpid(), signal.SIGHUP) if default is signal.SIG_DFL else None
+            assert (signal.getsignal(signal.SIGHUP) is signal.SIG_IGN) == (default is signal.SIG_IGN)
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+    assert running.should_exit == at_terminal
+    assert ("SIGHUP changes nothing" in caplog.text) != at_terminal
 
 
 def test_the_key_comes_from_a_file(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import lmdb
 
 from kinbin.storage import format as fmt
 from kinbin.storage.addresses import MAP_SIZE
+from kinbin.storage.datafile import DATA
 from kinbin.storage.directories import sync_directory, sync_path
 from kinbin.storage.errors import translated
 from kinbin.storage.format import State
@@ -19,7 +20,7 @@ from kinbin.storage.headers import CONFIG, Configuration, FieldNames, Identity
 from kinbin.storage.lockfile import make_lock_file
 from kinbin.storage.lookups import NAMES
 
-__all__ = ["FIELDS", "create_store", "give_name", "is_renamed", "name_of"]
+__all__ = ["FIELDS", "create_store", "give_name", "is_renamed", "logged_name", "name_of"]
 
 FIELDS = "fields"
 """The directory of a collection in which the stores of its fields lie."""
@@ -51,6 +52,12 @@ def create_store(path: Path, configuration: Configuration | FieldNames, fields: 
 def name_of(path: Path) -> str:
     """The name of the collection whose files lie here; of the store of a field NAME/FIELD."""
     return f"{path.parent.parent.name}/{path.name}" if path.parent.name == FIELDS else path.name
+
+
+def logged_name(path: Path) -> str:
+    """What the log calls the store that lies here: its name, and of one below a collection the collection's before it."""
+    owner = path.parent.parent
+    return f"{owner.name}/{path.parent.name}/{path.name}" if path.parent.name != FIELDS and (owner / DATA).exists() else name_of(path)
 
 
 def is_renamed(name: str, before: str) -> bool:

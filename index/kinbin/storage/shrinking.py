@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kinbin.errors import StorageBusy, StorageError
 from kinbin.storage.copying import TRANSACTION_BYTES, NewFile, Tally, immovable_records, other_records
+from kinbin.storage.creation import logged_name
 from kinbin.storage.datafile import DATA
 from kinbin.storage.directories import sync_directory
 from kinbin.storage.errors import translated
@@ -74,7 +75,7 @@ def shrink(store: Store) -> None:
         # Others see by it that there is a new file, and let go of the old one.
         _touch(store)
     except StorageBusy as error:
-        log.warning("%s: the file is shrunk; who has the old one open holds its space (%s)", store.path.name, error)
+        log.warning("%s: the file is shrunk; who has the old one open holds its space (%s)", logged_name(store.path), error)
 
 
 def _like(old: Path, new: Path) -> None:

@@ -27,6 +27,7 @@ from kinbin.links.linkset import Links
 from kinbin.links.widths import CalibrationTable
 from kinbin.query.view import View, Views
 from kinbin.segments.source import Recipe
+from kinbin.storage.creation import logged_name
 from kinbin.storage.format import CODE_PADDING, Part
 from kinbin.storage.headers import LinkSetHeader
 from kinbin.storage.store import Store
@@ -100,7 +101,7 @@ class Linker:
         self._upkeep = upkeep
         self.stop = threading.Event()
         """Set it to end the build at hand early: nothing of it stays."""
-        self._name = store.path.name
+        self._name = logged_name(store.path)
         self._drafting = Drafting(store, recipe, dim, self._name)
         self._begun: Draft | None = None
         """What was handed over, until somebody goes on with it or nothing is due any more."""

@@ -22,6 +22,7 @@ from kinbin.query.view import View, Views
 from kinbin.segments.fresh import Fresh
 from kinbin.segments.run import Run
 from kinbin.segments.source import Recipe, gather
+from kinbin.storage.creation import logged_name
 from kinbin.storage.format import Part
 from kinbin.storage.shrinking import remove_drafts, shrink
 from kinbin.storage.store import Store
@@ -86,7 +87,7 @@ class Upkeep:
         self._store = store
         self._views = views
         self._recipe = recipe
-        self._name = store.path.name
+        self._name = logged_name(store.path)
         self.stop = threading.Event()
         """Set it to end the build at hand early: its unlisted run is removed by the next upkeep."""
 

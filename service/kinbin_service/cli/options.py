@@ -36,6 +36,7 @@ __all__ = [
     "JsonOption",
     "PayloadColumnsOption",
     "PlaceDataOption",
+    "SnapshotsOption",
     "UrlOption",
     "distance_name",
     "existing_database",
@@ -83,6 +84,13 @@ DataOption = Annotated[Path, typer.Option("--data", envvar="KINBIN_DATA_DIR", me
 PlaceDataOption = Annotated[
     Path | None, typer.Option("--data", envvar="KINBIN_DATA_DIR", metavar="DIR", help="Directory of the database; default kinbin-data.")
 ]
+SnapshotsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--snapshots", envvar="KINBIN_SNAPSHOTS_DIR", metavar="DIR",
+        help="Where the database keeps snapshots; default: `snapshots` in its directory. With --url the service knows.",
+    ),
+]  # fmt: skip
 UrlOption = Annotated[
     str | None,
     typer.Option(
@@ -212,9 +220,9 @@ def parsed_json(text: str, option: str) -> Any:
 
 
 @contextmanager
-def existing_database(data: Path) -> Iterator[kinbin.Database]:
-    """A database that is there, open for the block: looking at one must not make one. Raises Failure."""
+def existing_database(data: Path, snapshots: Path | None = None) -> Iterator[kinbin.Database]:
+    """A database that is there, open for the block, as `kinbin.open` has it: looking at one must not make one. Raises Failure."""
     if not (data / "collections").is_dir():
         raise Failure(f"no database in {data}: --data names its directory; kinbin import and kinbin serve make one")
-    with kinbin.open(data) as database:
+    with kinbin.open(data, snapshots) as database:
         yield database

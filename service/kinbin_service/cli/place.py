@@ -132,10 +132,21 @@ class ServicePlace:
         self.client.drop_collection(name, damaged=damaged)
 
     def collection(self, name: str) -> Any:
-        """The collection."""
-        if name not in (names := self.names()) and name not in self.aliases():
-            raise missing(name, self.where, names)
-        return self.client.collection(name)
+        """The collection. What the key may not list is left to the service, which says whether there is one."""
+        from kinbin_client import Forbidden, NotFound
+
+        found, names = self.client.collection(name), None
+        try:
+            there = name in (names := self.names()) or name in self.aliases()
+        except Forbidden:
+            there = names is None
+        if not there:
+            # Only admins may list aliases: it may be one.
+            try:
+                found.count()
+            except NotFound:
+                raise missing(name, self.where, names or []) from None
+        return found
 
     def aliases(self) -> dict[str, str]:
         """Collections by alias."""
@@ -180,14 +191,19 @@ def chosen_data(data: Path | None, url: str | None) -> Path:
 
 
 @contextmanager
-def place(data: Path | None, url: str | None, *, make: bool = False) -> Iterator[Place]:
-    """For the block, the service at `url`, else the database in `data`, which has to be there unless it may be made."""
+def place(data: Path | None, url: str | None, *, make: bool = False, snapshots: Path | None = None) -> Iterator[Place]:
+    """For the block, the service at `url`, else the database in `data`, which has to be there unless it may be made.
+
+    snapshots: where that keeps them; None: in its directory.
+    """
     import kinbin
 
     directory = chosen_data(data, url)
     if url is not None:
+        if snapshots is not None and str(snapshots) != os.environ.get("KINBIN_SNAPSHOTS_DIR"):
+            raise typer.BadParameter("--snapshots is about a database of this machine: the service at --url has its own")
         with connected(url) as client:
             yield ServicePlace(client, url)
         return
-    with kinbin.open(directory) if make else existing_database(directory) as database:
+    with kinbin.open(directory, snapshots) if make else existing_database(directory, snapshots) as database:
         yield DatabasePlace(database, str(directory))

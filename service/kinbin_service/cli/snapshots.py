@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kinbin_service.cli.options import JsonOption, PlaceDataOption, UrlOption
+from kinbin_service.cli.options import JsonOption, PlaceDataOption, SnapshotsOption, UrlOption
 from kinbin_service.cli.output import Failure, failing_in_one_line, print_json
 from kinbin_service.cli.place import Place, place
 
@@ -31,6 +31,7 @@ def snapshot_command(
     name: NameArgument,
     data: PlaceDataOption = None,
     url: UrlOption = None,
+    snapshots: SnapshotsOption = None,
     to: Annotated[
         Path | None,
         typer.Option("--to", metavar="FILE", help="Write it to this new file; with --url, fetch it, and keep it as well."),
@@ -40,10 +41,10 @@ def snapshot_command(
 ) -> None:
     """Make a snapshot of a collection, as it is at this moment, while others read and write it.
 
-    Without --to it is kept in the directory `snapshots` of the database (of a service: in its KINBIN_SNAPSHOTS_DIR). Every record is
-    proved on the way: of a damaged collection no snapshot is kept.
+    Without --to it is kept where the database, or the service, keeps its snapshots. Every record is proved on the way: of a damaged
+    collection no snapshot is kept.
     """
-    with failing_in_one_line(as_json), place(data, url) as there:
+    with failing_in_one_line(as_json), place(data, url, snapshots=snapshots) as there:
         collection = there.collection(name)
         if to is not None and to.exists():
             raise Failure(f"{to} is there: a snapshot overwrites nothing")
@@ -68,6 +69,7 @@ def snapshots_command(
     name: NameArgument,
     data: PlaceDataOption = None,
     url: UrlOption = None,
+    snapshots: SnapshotsOption = None,
     verify: Annotated[str | None, typer.Option(metavar="ID", help="Read all of this one, and prove every record.")] = None,
     delete: Annotated[str | None, typer.Option(metavar="ID", help="Delete this one.")] = None,
     as_json: JsonOption = False,
@@ -75,7 +77,7 @@ def snapshots_command(
     """List the snapshots of a collection, which need not be there any more; verify or delete one. Exit code 1 if one is damaged."""
     if verify is not None and delete is not None:
         raise typer.BadParameter("give --verify or --delete, not both")
-    with failing_in_one_line(as_json), place(data, url) as there:
+    with failing_in_one_line(as_json), place(data, url, snapshots=snapshots) as there:
         kept = _snapshots(there)
         if verify is not None:
             report = kept.verify(name, verify)
@@ -103,6 +105,7 @@ def restore_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new collection.")],
     data: PlaceDataOption = None,
     url: UrlOption = None,
+    snapshots: SnapshotsOption = None,
     of: Annotated[str | None, typer.Option("--from", metavar="COLLECTION", help="The collection of the kept snapshot.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -110,7 +113,7 @@ def restore_command(
 
     All of it is proved before anything is made. Restore only files whose maker you trust: checksums do not prove who made one.
     """
-    with failing_in_one_line(as_json), place(data, url, make=True) as there:
+    with failing_in_one_line(as_json), place(data, url, make=True, snapshots=snapshots) as there:
         target: Any = there.database if hasattr(there, "database") else there.client  # type: ignore[attr-defined]
         found: Any = source
         if of is not None:

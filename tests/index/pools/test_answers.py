@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,15 @@ from pooled import pools_at_once
 
 N = 400
 LETTERS = "abcdefghijklmnopqrst"
+
+
+def test_the_log_names_the_collection_of_a_pool(db: kinbin.Database, texts: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    """Links of what objects are embedded as lie below their collection, and are told by its name."""
+    with caplog.at_level(logging.INFO, "kinbin.upkeep"):
+        collection_of(db, texts)
+    linked = [record.getMessage() for record in caplog.records if ": linked " in record.getMessage()]
+    assert linked
+    assert all(line.startswith("words/pools/1: linked ") for line in linked)
 
 
 def collection_of(db: kinbin.Database, texts: list[str]) -> kinbin.Collection:
