@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,18 @@ COLUMNS: dict[str, list[Any]] = {
     "seen": [datetime(2020, 1, 2, 3, 4), None, datetime(2022, 1, 1)],  # noqa: DTZ001 - columns mostly have no zone
 }
 PAYLOADS = [{"year": 2020, "tag": "x", "seen": "2020-01-02T03:04:00"}, None, {"year": 2022, "tag": "z", "seen": "2022-01-01T00:00:00"}]
+
+
+class Lazy:
+    """What a LazyFrame of polars is like: asking for its columns takes work, and warns."""
+
+    @property
+    def columns(self) -> list[str]:
+        """Not to be asked for."""
+        raise AssertionError
+
+    def collect(self) -> Any:
+        """The rows."""
 
 
 def in_pandas(columns: dict[str, Any]) -> Any:
@@ -126,7 +139,10 @@ def test_matrices_travel_as_they_are(make: Callable[[], tuple[Any, VectorColumns
         ({"id": [1.0], "vector": [[1]]}, {}, "an id is a string or a 64-bit integer, this is float"),
         ({"id": ["a", "b"], "vector": [[1]]}, {}, "1 vectors came with 2 ids"),
         ({"id": ["a"], "vector": [[1]], "n": [1, 2]}, {}, "the columns 'id' and 'n' have 1 and 2 values"),
-        ({"id": ["a"], "vector": [[1]], "blob": [b"x"]}, {}, "a payload holds JSON only"),
+        ({"id": ["a"], "vector": [[1]], "blob": [b"x"]}, {}, "the column 'blob' has a bytes, for which JSON has no form"),
+        ({"id": ["a"], "vector": [[1]], "price": [Decimal("1.5")]}, {}, "the column 'price' has a Decimal, for which JSON has no form"),
+        ({"id": ["a"], "vector": [[1]], "deep": [{"x": b"x"}]}, {}, "a payload holds JSON only"),
+        (Lazy(), {}, "a Lazy has no rows yet: pass the table that its collect() gives"),
     ],
 )
 def test_bad_table_is_refused(table: Any, options: dict[str, Any], words: str) -> None:

@@ -94,6 +94,7 @@ async def test_the_same_add_under_its_key_is_done_once(client: AsyncClient) -> N
     first = await held.add(["k"], [[1.0, 1.0]], mode="insert", idempotency_key="mine")
     again = await held.add(["k"], [[1.0, 1.0]], mode="insert", idempotency_key="mine")
     assert (first.indexed, first.count) == (again.indexed, again.count) == (1, 3)
+    assert (first.replayed, again.replayed) == (False, True)
     with pytest.raises(Conflict) as refused:
         await held.add(["l"], [[1.0, 1.0]], mode="insert", idempotency_key="mine")
     assert refused.value.code == "key_reused"

@@ -94,7 +94,7 @@ def wants_own(asked: Consistency) -> bool:
 def _refuse_others(asked: Mapping[str, Any], known: type) -> None:
     for name in asked:
         if name not in known.__annotations__:
-            raise TypeError(f"there is no option {name!r} here; there are {', '.join(known.__annotations__)}")
+            raise TypeError(f"there is no option {name!r} here; beside those of the signature there are {', '.join(known.__annotations__)}")
 
 
 def after(request: Request, token: str | None) -> Request:

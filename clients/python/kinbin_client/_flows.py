@@ -280,6 +280,7 @@ def _sum_of_adds(results: Sequence[AddResult]) -> AddResult:
         problems=[problem for result in results for problem in result.problems][:_TOLD],
         took_ms=_sum(result.took_ms for result in results),
         token=newest(result.token for result in results),
+        replayed=all(result.replayed for result in results),
     )
 
 

@@ -107,7 +107,7 @@ class Scope:
 
 DEFAULT_SCOPE = Scope("/index", "/query")
 
-_parse_add = model_parser(AddResult)
+_parse_added = model_parser(AddResult)
 _parse_answer = model_parser(Answer)
 _parse_get = model_parser(GetResult)
 _parse_delete = model_parser(DeleteResult)
@@ -215,6 +215,11 @@ def npy_request(
 ) -> Request:
     """A request with a matrix as its body: everything else stands in the address and in headers."""
     return Request("POST", f"{path}?{urlencode(parameters)}", body, {"content-type": NPY_TYPE, **headers}, repeat)
+
+
+def _parse_add(reply: Reply) -> AddResult:
+    added = _parse_added(reply)
+    return added.model_copy(update={"replayed": True}) if reply.headers.get("idempotency-replayed") == "true" else added
 
 
 def add(request: Request) -> Operation[AddResult]:

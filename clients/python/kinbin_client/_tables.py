@@ -10,6 +10,8 @@ They are recognised by what they offer, and none of their packages is imported.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias, overload
 
 from kinbin_client._requests import id_list
@@ -20,6 +22,7 @@ __all__ = ["Columns", "VectorColumns", "read_table"]
 VectorColumns: TypeAlias = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 """A column of vectors or objects, several columns of numbers, or either by field."""
 _NAMES_TOLD = 8
+_NO_JSON = Decimal, bytes, timedelta
 
 
 class Columns(NamedTuple):
@@ -69,11 +72,14 @@ class _Payloads(Sequence[dict[str, Any] | None]):
         if isinstance(at, slice):
             return [self[row] for row in range(self._rows)[at]]
         row = {name: values[at] for name, values in self._columns.items()}
-        return {name: _plain(value) for name, value in row.items() if value is not None} or None
+        return {name: _plain(name, value) for name, value in row.items() if value is not None} or None
 
 
 def _names(table: Any) -> list[str]:
     """The names of the columns."""
+    if hasattr(table, "collect") and not isinstance(table, Mapping):
+        text = f"a {type(table).__name__} has no rows yet: pass the table that its collect() gives"
+        raise InvalidArgument(text, code="bad_parameter")
     if isinstance(table, Mapping):
         found: Iterable[Any] = table
     elif hasattr(table, "column_names"):
@@ -132,8 +138,11 @@ def _vectors(table: Any, columns: str | Sequence[str]) -> Any:
     return [list(row) for row in zip(*(_values(table[name]) for name in named), strict=True)]
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON has it, as far as it has one."""
+def _plain(name: str, value: Any) -> Any:
+    """A value of a column as JSON has it, as far as it has one."""
+    if isinstance(value, _NO_JSON):
+        text = f"the column {name!r} has a {type(value).__name__}, for which JSON has no form: convert it, to a float or a string"
+        raise InvalidArgument(text, code="bad_payload")
     if hasattr(value, "isoformat"):
         return value.isoformat()
     return value.tolist() if hasattr(value, "tolist") else value

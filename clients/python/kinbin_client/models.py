@@ -220,6 +220,8 @@ class AddResult(_Model):
     took_ms: float | None = None
     token: str | None = None
     """Of a cluster: a read `after` it knows this write."""
+    replayed: bool = False
+    """The add had been done before, under the same idempotency key: this is what it did then."""
 
     def shifted(self, offset: int) -> AddResult:
         """The same, as a part of an add that begins `offset` items later."""
