@@ -52,7 +52,7 @@ async def stream_index(request: Request, name: str, kind: type[Stream] | None = 
     """The answer to a stream; its body is read while it is sent. kind: what adds the batches; None: `Stream`."""
     content_type(request, (NDJSON,))
     if content_encoding(request) != "identity":
-        raise Refusal("unsupported_encoding", "a stream travels as it is: pack it by the batch, in requests of their own")
+        raise Refusal("unsupported_encoding", "a stream travels as it is: without stream=true, requests of a batch each may be packed")
     _check_key(request.headers.get("idempotency-key"))
     return (kind or Stream)(request, name, options(request, AddOptions))
 
