@@ -170,6 +170,7 @@ async def test_items_that_carry_something_else_are_skipped_wherever_they_stand(
         response = await app.client.post(path, content=sent, headers=kind)
         last = orjson.loads(response.content.splitlines()[-1])
         assert (last["done"], last["skipped"], last["problems"][0]["pointer"]) == (True, 1, f"#/items/{first}")
+        assert last["problems"][0]["detail"].startswith(f"line {first + 1}: items of this collection carry ")
 
 
 async def test_bad_lines_are_skipped_and_numbered(app: App) -> None:

@@ -152,7 +152,7 @@ def _skipping(source: tuple[dict[str, Any], Sequence[int], Mapping[int, Refusal]
         try:
             if position in faults:
                 raise faults[position]
-            wanted = _alike(_items_batch({**content, "items": [one]}, lines[position : position + 1]).carries, wanted)
+            wanted = _alike(_items_batch({**content, "items": [one]}, lines[position : position + 1]), wanted)
         except Refusal as refusal:
             entry = refusal.errors[0] if refusal.errors else Entry("#/items/0", refusal.detail)
             place = entry.pointer.replace("#/items/0", f"#/items/{position}", 1)
@@ -179,12 +179,13 @@ def told_skipped(done: kinbin.AddResult, batch: Batch) -> dict[str, Any]:
     return {"skipped": len(batch.bad) + done.skipped, "problems": listed}
 
 
-def _alike(carried: Carried, wanted: Carried | None) -> Carried:
+def _alike(one: Batch, wanted: Carried | None) -> Carried:
     """What the good items carry; refuses an item that carries something else."""
-    if wanted is not None and carried != wanted:
-        text = f"items of this collection carry {_named_parts(wanted)}, not {_named_parts(carried)}"
+    if wanted is not None and one.carries != wanted:
+        where = f"line {one.lines[0]}: " if one.lines else ""
+        text = f"{where}items of this collection carry {_named_parts(wanted)}, not {_named_parts(one.carries)}"
         raise Refusal("invalid_field", text, [Entry("#/items/0", text)])
-    return carried
+    return one.carries
 
 
 def _named_parts(carried: Carried) -> str:
