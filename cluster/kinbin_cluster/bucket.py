@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from nats.errors import Error as NatsError
@@ -66,6 +67,14 @@ class Bucket:
                 return await self._connection.js.key_value(self._name)
 
         self._bucket = await until_answered(opened, seconds)
+
+    async def servers(self, seconds: float) -> dict[str, bool]:
+        """The NATS servers that hold the bucket, by name: whether each lives and has all of it. Empty where one server is alone."""
+        info = await until_answered(partial(self._connection.js.stream_info, f"KV_{self._name}"), seconds)
+        if info.cluster is None or not info.cluster.leader:
+            return {}
+        others = {str(peer.name): bool(peer.current) and not peer.offline for peer in info.cluster.replicas or ()}
+        return {info.cluster.leader: True, **others}
 
     async def get(self, key: str, seconds: float = SECONDS) -> tuple[bytes, int]:
         """A record and its revision. Raises NotThere."""

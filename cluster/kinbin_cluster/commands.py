@@ -91,6 +91,7 @@ async def status(settings: ClusterSettings) -> dict[str, Any]:
         return {
             "answering": all(shard["answering"] for shard in shards),
             "whole": all(shard["whole"] for shard in shards),
+            "servers": await session.registry.servers(),
             "controller": (picture.leases.get("control") or {}).get("owner"),
             "nodes": [_node(picture, node) for _, node in sorted(picture.nodes.items())],
             "gateways": [asdict(gateway) for gateway in picture.live_gateways()],

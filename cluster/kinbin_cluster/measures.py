@@ -46,6 +46,7 @@ NODE_METRICS = (
     Described("node_copies_thrown_away", "counter", "local copies that were made anew: cut off from the log, damaged, or ordered to"),
     Described("node_divergences", "counter", "copies that differed from the others, found by this node while it controls the cluster"),
     Described("node_log_gap_seconds", "gauge", "seconds since NATS last told how long the logs are"),
+    Described("node_nats_server", "gauge", "whether a NATS server lives and has all of the registry, as its leader tells", ("server",)),
 )
 """Of a node, beside those of a server."""
 

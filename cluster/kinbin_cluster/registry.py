@@ -93,6 +93,10 @@ class Registry:
             await ended(self._watching)
             self._watching = None
 
+    async def servers(self, seconds: float = SECONDS) -> dict[str, bool]:
+        """The NATS servers that hold the registry, as all logs may be held: see `Bucket.servers`."""
+        return await self._bucket.servers(seconds)
+
     async def wait_for(self, holds: Callable[[Picture], bool], seconds: float) -> bool:
         """Wait until something holds of the picture; False if it does not in time. `holds` is asked after each change."""
 

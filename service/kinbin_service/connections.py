@@ -170,10 +170,11 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """The server stops: an answer that is under way can know."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            scope: Scope = self.cycle.scope  # type: ignore[assignment]  # layers above note things there
-            scope[_STOPPING] = True
+        """The server stops: answers that are under way, or wait for one, can know."""
+        # Of requests that came together the one that is answered is not the last one, which is what uvicorn tells.
+        for cycle in (self.cycle, self._begun, *(waiting for waiting, _ in self.pipeline)):
+            if cycle is not None and not cycle.response_complete:
+                cycle.scope[_STOPPING] = True
         super().shutdown()
 
     def data_received(self, data: bytes) -> None:

@@ -245,6 +245,8 @@ class Place:
     """The line of each item, if the body was made of lines."""
     each: bool = False
     """Whether queries have fields of their own."""
+    places: Sequence[int] | None = None
+    """Of the items in the body; None: one after the other."""
     called: Mapping[str, str] = field(default_factory=dict)
     """Fields of the body that the library calls otherwise, by its names."""
 
@@ -272,7 +274,9 @@ class Place:
         if position >= len(self.ids):
             return "in the batch"
         first = self.ids.index(self.ids[position])
-        return f"on line {self.lines[first]}" if self.lines else f"at {self.pointer(first, 'id')}"
+        if self.lines:
+            return f"on line {self.lines[first]}"
+        return f"at {self.pointer(first if self.places is None else self.places[first], 'id')}"
 
 
 def from_library(error: kinbin.KinbinError, place: Place) -> Refusal:

@@ -71,6 +71,12 @@ class Supervisor(Multiprocess):
         super().__init__(config, sockets)
         self._at_terminal = _at_terminal()
 
+    def terminate_all(self) -> None:
+        """End all workers. First the port: a connection that the system took meanwhile would wait, and be reset."""
+        for listening in self.sockets:
+            listening.close()
+        super().terminate_all()
+
     def handle_hup(self) -> None:
         """Without TLS workers are replaced one by one, as uvicorn does it, unless it is a terminal that closes."""
         if not self.config.is_ssl:
@@ -86,7 +92,8 @@ class Supervisor(Multiprocess):
 
 
 def _at_terminal() -> bool:
-    return sys.stderr.isatty()
+    # None: it was closed by whoever started this.
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def heed_hangups(server: DrainingServer) -> None:
@@ -216,12 +223,15 @@ def _uvicorn_options(settings: Settings) -> dict[str, Any]:
 
 def worker_app() -> FastAPI:
     """The application of a server process, made from its environment."""
-    parent = multiprocessing.parent_process()
+    parent, settings = multiprocessing.parent_process(), Settings()
+    if parent is not None and settings.tls_cert_file is None and threading.current_thread() is threading.main_thread():
+        # A terminal that closes tells every process: the parent says what becomes of it.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if parent is not None:
         threading.Thread(target=_stop_with, args=(parent,), name="kinbin-parent-watch", daemon=True).start()
     # A thread that parses gives way to the event loop after so long; 5 ms, the default, are spent several times in an answer.
     sys.setswitchinterval(SWITCH_SECONDS)
-    return create_app(Settings(), ready=spare_the_collector)
+    return create_app(settings, ready=spare_the_collector)
 
 
 def spare_the_collector() -> None:

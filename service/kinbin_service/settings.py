@@ -181,10 +181,10 @@ class Settings(BaseSettings):
     def check_folders(self) -> None:
         """Make the folder of snapshots. Refuse (ValueError) one that cannot be made or written to: else the first snapshot would tell."""
         if self.snapshots_dir is not None:
-            there = next((path for path in (self.snapshots_dir, *self.snapshots_dir.absolute().parents) if path.exists()), None)
-            if there is not None and not there.is_dir():
-                raise ValueError(f"KINBIN_SNAPSHOTS_DIR names {self.snapshots_dir}, but {there} is no directory")
             try:
+                there = next((path for path in (self.snapshots_dir, *self.snapshots_dir.absolute().parents) if path.exists()), None)
+                if there is not None and not there.is_dir():
+                    raise ValueError(f"KINBIN_SNAPSHOTS_DIR names {self.snapshots_dir}, but {there} is no directory")
                 self.snapshots_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
             except OSError as error:
                 raise ValueError(f"KINBIN_SNAPSHOTS_DIR names {self.snapshots_dir}, which cannot be made: {error.strerror}") from None

@@ -78,6 +78,7 @@ def test_commands_on_files_keep_snapshots_where_the_service_does(
     assert made["id"] in run("snapshots", "photos", *named).stdout
     assert run("restore", made["id"], "again", "--from", "photos", *named).stdout == "again: restored, with 3 items\n"
     monkeypatch.setenv("KINBIN_API_KEY", "backup")
+    monkeypatch.setenv("KINBIN_SNAPSHOTS_DIR", f"{kept.snapshots}/")
     assert made["id"] in run("snapshots", "photos", "--url", kept.url).stdout
     both = run("snapshots", "photos", "--url", kept.url, "--snapshots", tmp_path)
     assert (both.exit_code, "the service at --url has its own" in " ".join(both.stderr.split())) == (2, True)

@@ -60,6 +60,15 @@ tables = pytest.mark.parametrize("table_of", TABLES)
 
 
 @tables
+async def test_a_column_may_have_any_name(table_of: Callable[[dict[str, Any]], Any], local_path: Path) -> None:
+    """What is called as a method of lazy tables is, is a column."""
+    with Client(path=local_path) as client:
+        rows = client.create_collection("rows", dim=1)
+        rows.add_table(table_of({"id": ["a"], "vector": [[1.0]], "collect": [1]}))
+        assert rows.get(["a"]).items[0].payload == {"collect": 1}
+
+
+@tables
 async def test_tables_are_added_alike(table_of: Callable[[dict[str, Any]], Any], local_path: Path) -> None:
     """Both clients store ids, vectors and payloads of a table; what is missing leaves its field out, times are ISO 8601."""
     table = table_of(COLUMNS)

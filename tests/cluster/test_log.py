@@ -4,12 +4,14 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from kinbin_cluster.connecting import Connection, ended
 from kinbin_cluster.errors import LogBehind, LogClosed, LogRefused, LogTruncated, LogUnavailable, NotThere
 from kinbin_cluster.log import MAX_MESSAGE, Entry, Log
+from kinbin_cluster.registry import Registry
 from kinbin_cluster.servers import NatsServers
 from kinbin_cluster.settings import ClusterSettings
 
@@ -216,3 +218,33 @@ async def test_log_outlives_its_servers(nats_three: NatsServers) -> None:
         await until(lambda: len(read) >= len(acknowledged))
         await ended(tasks[1])
         assert read == acknowledged
+
+
+async def told_of(registry: Registry, live: str) -> None:
+    """Wait until the registry tells of all three servers, and that these live."""
+    wanted = {f"nats-{number}": str(number) in live for number in range(3)}
+    async with asyncio.timeout(90):
+        while True:
+            # While another leader is elected nobody tells.
+            with suppress(LogUnavailable):
+                if await registry.servers(2.0) == wanted:
+                    return
+            await asyncio.sleep(0.2)
+
+
+@pytest.mark.slow
+async def test_a_server_that_is_gone_is_told(nats_three: NatsServers) -> None:
+    """The registry's servers are known by name, and which of them is away or behind; a log goes on meanwhile, so nothing else shows it."""
+    async with await Connection.open(ClusterSettings(nats=nats_three.addresses), "looking") as connection:
+        registry = Registry(connection)
+        await registry.start()
+        try:
+            await told_of(registry, "012")
+            nats_three.processes[1].kill()
+            try:
+                await told_of(registry, "02")
+            finally:
+                nats_three.start()
+            await told_of(registry, "012")
+        finally:
+            await registry.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -409,6 +410,31 @@ def test_sigterm_answers_what_is_in_flight_and_exits_with_zero(tmp_path: Path, w
     assert len(acknowledged) == len(bodies), [repr(answer) for answer in answers]
     with kinbin.open(tmp_path / "data") as database:
         assert database.collection("default").count() == ADDED * len(bodies)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_port_is_closed_while_a_server_waits(tmp_path: Path, workers: int) -> None:
+    """From SIGTERM on connections are refused, and do not wait for nobody; what is not there in time is told, and the status is 0."""
+    with ServerProcess(tmp_path / "data", workers=workers, drain_seconds=3) as running:
+        running.client.close()
+        with socket.create_connection(("127.0.0.1", running.port), 30) as begun:
+            begun.sendall(b"POST /index HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+            time.sleep(0.3)
+            running.process.send_signal(signal.SIGTERM)
+
+            def refused() -> bool:
+                try:
+                    socket.create_connection(("127.0.0.1", running.port), 5).close()
+                except ConnectionRefusedError:
+                    return True
+                return False
+
+            until(refused)
+            assert not select.select([begun], [], [], 0)[0], "the port was open as long as the request was waited for"
+            answer = begun.recv(65_536)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b'"code":"outcome_unknown"' in answer
+        assert running.process.wait(30) == 0
 
 
 def wait_for_the_first(answers: list[Any], all_of_them: int) -> None:

@@ -133,6 +133,7 @@ async def test_a_server_that_stops_ends_streams_that_wait_for_lines(app: App, sm
     assert (await stream.receipt())["lines"] == 10
     for one in (stream, unheard):
         one.stop()
+    stream.send(line(13))
     last = await stream.receipt()
     assert (last["lines"], last["count"], last["error"]["code"]) == (10, 10, "stopping")
     await stream.task

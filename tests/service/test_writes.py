@@ -173,6 +173,15 @@ async def test_items_that_carry_something_else_are_skipped_wherever_they_stand(
         assert last["problems"][0]["detail"].startswith(f"line {first + 1}: items of this collection carry ")
 
 
+async def test_skipped_items_are_counted_where_they_stand(app: App) -> None:
+    """The first add makes `default` of its vectors, whatever stands before them; an id that is there twice is told by its place."""
+    items: list[Any] = [{"id": "bad", "string": "abc"}, {"id": "a", **VECTOR}, {"id": "a", **VECTOR}]
+    done = await app.post("/index", {"items": items, "on_error": "skip"})
+    assert (done["indexed"], done["skipped"], done["count"]) == (1, 2, 1)
+    assert [one["pointer"] for one in done["problems"]] == ["#/items/0", "#/items/2/id"]
+    assert "at #/items/1/id already" in done["problems"][1]["detail"]
+
+
 async def test_bad_lines_are_skipped_and_numbered(app: App) -> None:
     """Lines that are no JSON are left out like any bad item, and named by their number."""
     lines = [orjson.dumps(ITEMS[0]), b"", b"{", orjson.dumps(ITEMS[1]), b'{"id": "n", "vector": [NaN]}']

@@ -77,7 +77,7 @@ class _Payloads(Sequence[dict[str, Any] | None]):
 
 def _names(table: Any) -> list[str]:
     """The names of the columns."""
-    if hasattr(table, "collect") and not isinstance(table, Mapping):
+    if hasattr(type(table), "collect") and not isinstance(table, Mapping):
         text = f"a {type(table).__name__} has no rows yet: pass the table that its collect() gives"
         raise InvalidArgument(text, code="bad_parameter")
     if isinstance(table, Mapping):
@@ -140,9 +140,9 @@ def _vectors(table: Any, columns: str | Sequence[str]) -> Any:
 
 def _plain(name: str, value: Any) -> Any:
     """A value of a column as JSON has it, as far as it has one."""
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
     if isinstance(value, _NO_JSON):
         text = f"the column {name!r} has a {type(value).__name__}, for which JSON has no form: convert it, to a float or a string"
         raise InvalidArgument(text, code="bad_payload")
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
     return value.tolist() if hasattr(value, "tolist") else value

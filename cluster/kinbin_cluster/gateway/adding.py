@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import kinbin
@@ -56,9 +57,8 @@ async def added(service: Any, name: str, batch: Batch, size: int, key: str | Non
     Raises:
         kinbin.KinbinError; Refusal.
     """
-    collection = await _collection(service, name, batch)
+    collection, batch = await _collection(service, name, batch, size)
     schema = service.schemas.of(collection)
-    batch = batch.fitted(_carried(schema))
     terms = batch.terms(key)
     del terms["atomic"]
     _check_key(schema, batch)
@@ -107,14 +107,18 @@ async def _in_order(numbers: Numbers, done: Written, until: float) -> None:
         raise Refusal("outcome_unknown", text) from error
 
 
-async def _collection(service: Any, name: str, batch: Batch) -> Collection:
-    """The collection of an add; the first add of vectors makes `default`."""
+async def _collection(service: Any, name: str, batch: Batch, size: int) -> tuple[Collection, Batch]:
+    """The collection of an add, and of the batch what it takes; the first add of vectors makes `default`."""
     try:
-        return collection_named(service.picture, name)
+        found = collection_named(service.picture, name)
     except kinbin.CollectionNotFound:
-        if name != DEFAULT or batch.key != VECTOR or isinstance(batch.vectors, dict) or not len(batch.vectors):
+        if name != DEFAULT:
             raise
-    return await created_default(service, batch)
+        batch = await service.parsed(size, partial(batch.fitted, (VECTOR,)))
+        if batch.carries != (VECTOR,) or not len(batch.vectors):
+            raise
+        return await created_default(service, batch), batch
+    return found, await service.parsed(size, partial(batch.fitted, _carried(service.schemas.of(found))))
 
 
 def _carried(schema: kinbin.Schema) -> Carried:

@@ -41,6 +41,8 @@ class NodeMetrics(Collector):
         for name in ("node_copies_thrown_away", "node_divergences"):
             made.add(name, (), self._node.means.counts[name])
         made.add("node_log_gap_seconds", (), self._node.watch.gap)
+        for server, current in sorted(self._node.watch.servers.items()):
+            made.add("node_nats_server", (server,), current)
         return made
 
     def _replica(self, made: Families, place: tuple[str, int], replica: ShardReplica, picture: Picture) -> None:

@@ -1,4 +1,4 @@
-"""What a node looks at beside its work: where the logs of its shards end, and how much room its disk has."""
+"""What a node looks at beside its work: where the logs of its shards end, which NATS servers live, and how much room its disk has."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ class Watch:
         self._answered = time.monotonic()
         self.disk: dict[str, int] = {}
         """`disk_bytes` and `disk_free` of the folder of collections; empty before the first look."""
+        self.servers: dict[str, bool] = {}
+        """NATS servers by name, as the registry last told of them: whether each lives and has all of it."""
 
     @property
     def gap(self) -> float:
@@ -55,6 +57,9 @@ class Watch:
         with suppress(OSError):
             usage = await asyncio.to_thread(shutil.disk_usage, self._means.database.path)
             self.disk = {"disk_bytes": usage.total, "disk_free": usage.free}
+        # Without a quorum nobody tells: what was known stays, and the gap grows.
+        with suppress(ClusterError):
+            self.servers = await self._means.registry.servers(SECONDS)
         room = asyncio.Semaphore(AT_ONCE)
 
         async def one(replica: ShardReplica) -> None:

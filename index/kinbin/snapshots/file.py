@@ -34,6 +34,8 @@ _BLOCK = struct.Struct("<cIQ")
 _RECORD = struct.Struct("<BHQ")
 """Tree, bytes of the key, bytes of the value; then both."""
 _BLOCK_BYTES, _BLOCK_RECORDS = 1 << 20, 128
+_HEAD_BYTES = 1 << 20
+"""A head that says it is longer is damaged: a list of snapshots reads no more of each."""
 _SYNC_BYTES = 32 << 20
 """What is written before it is put on disk: so that a commit's own sync need not wait for all of a snapshot."""
 
@@ -194,7 +196,7 @@ class SnapshotReader:
         self._digest = hashlib.sha256()
         if self._read(min(len(MAGIC), size)) != MAGIC:
             raise FormatMismatch("this is no snapshot of Kinbin")
-        kind, content = self._block()
+        kind, content = self._block(_HEAD_BYTES)
         if kind != HEAD:
             raise _damaged("it has no head")
         self.head = Head.decode(content)
@@ -233,13 +235,15 @@ class SnapshotReader:
                 return
             yield from _split(self._content)
 
-    def _block(self) -> tuple[bytes, bytes]:
+    def _block(self, most: int | None = None) -> tuple[bytes, bytes]:
         self._before = self._digest.hexdigest()
         if self._left < _BLOCK.size:
             raise _damaged("it was cut off")
         kind, crc, size = _BLOCK.unpack(self._read(_BLOCK.size))
         if size > self._left:
             raise _damaged("it was cut off")
+        if most is not None and size > most:
+            raise _damaged("a block is longer than it can be")
         content = self._read(size)
         if zlib.crc32(content) != crc:
             raise _damaged("a block fails its checksum")

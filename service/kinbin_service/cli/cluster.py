@@ -165,6 +165,8 @@ def status_command(nats: NatsOption = None, as_json: JsonOption = False) -> None
 
 def _lines(told: dict[str, Any]) -> Iterator[str]:
     """Status for people: a line a node, a gateway, a shard."""
+    for server, current in sorted(told["servers"].items()):
+        yield f"NATS server {server}: {'live' if current else 'SILENT, or behind the others'}"
     for node in told["nodes"]:
         state = "live" if node["live"] else "silent"
         more = f", zone {node['zone']}" if node["zone"] else ""

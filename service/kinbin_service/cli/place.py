@@ -185,9 +185,14 @@ def missing(name: str, where: str, names: list[str]) -> Failure:
 
 def chosen_data(data: Path | None, url: str | None) -> Path:
     """The directory to work on where no URL is given. An environment's directory gives way to a URL; the option does not."""
-    if url is not None and data is not None and str(data) != os.environ.get("KINBIN_DATA_DIR"):
+    if url is not None and _given(data, "KINBIN_DATA_DIR"):
         raise typer.BadParameter("give --data or --url, not both")
     return data or DEFAULT_DATA
+
+
+def _given(path: Path | None, variable: str) -> bool:
+    """Whether a path was given by an option, and is not that of the environment."""
+    return path is not None and path != Path(os.environ.get(variable) or os.devnull)
 
 
 @contextmanager
@@ -200,7 +205,7 @@ def place(data: Path | None, url: str | None, *, make: bool = False, snapshots: 
 
     directory = chosen_data(data, url)
     if url is not None:
-        if snapshots is not None and str(snapshots) != os.environ.get("KINBIN_SNAPSHOTS_DIR"):
+        if _given(snapshots, "KINBIN_SNAPSHOTS_DIR"):
             raise typer.BadParameter("--snapshots is about a database of this machine: the service at --url has its own")
         with connected(url) as client:
             yield ServicePlace(client, url)

@@ -167,7 +167,7 @@ def _skipping(source: tuple[dict[str, Any], Sequence[int], Mapping[int, Refusal]
 
 def told_skipped(done: kinbin.AddResult, batch: Batch) -> dict[str, Any]:
     """What the answer says of items that were left out, here or by the library: the first hundred, in the order of the body."""
-    place = Place("items", batch.ids or (), batch.lines)
+    place = Place("items", batch.ids or (), batch.lines, places=batch.places)
     bad = list(batch.bad)
     for problem in done.problems:
         position = problem.position or 0

@@ -20,7 +20,8 @@ def fitted(database: kinbin.Database, name: str, batch: Batch) -> Batch:
     try:
         return batch.fitted(all_carried_by(database.collection(name)))
     except kinbin.CollectionNotFound:
-        return batch
+        # The first add of vectors makes it.
+        return batch.fitted((VECTOR,)) if name == DEFAULT else batch
 
 
 def added(database: kinbin.Database, name: str, batch: Batch, terms: dict[str, Any]) -> kinbin.AddResult:

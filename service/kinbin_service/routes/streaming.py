@@ -14,7 +14,6 @@ import asyncio
 import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -95,12 +94,12 @@ class Stream(Response):
         try:
             with service_of(self._request).buffers.account() as account:
                 async for body, lines in self._batches(receive, account):
-                    await _patiently(partial(self._add, body))
+                    await self._patiently(partial(self._add, body))
                     self._sums["lines"] += lines
                     self._tell(self._sums)
                     sending = sending or asyncio.create_task(self._send(send))
             if not self._counted:
-                await _patiently(self._count)
+                await self._patiently(self._count)
             end: dict[str, Any] = {"done": True}
         except (Refusal, kinbin.KinbinError) as error:
             if sending is None:
@@ -152,6 +151,7 @@ class Stream(Response):
 
         def add() -> tuple[kinbin.AddResult, dict[str, Any]]:
             batch = fitted(service.database, self._name, self.batch(body))
+            self._request.state.place = Place("items", batch.ids or (), batch.lines)
             done = added(service.database, self._name, batch, batch.terms(key))
             return done, told_skipped(done, batch)
 
@@ -218,21 +218,43 @@ class Stream(Response):
             chunk: bytes = message.get("body", b"")
             more = message.get("more_body", False)
             if chunk:
-                await _patiently(partial(_take, account, len(chunk)))
+                await self._patiently(partial(_take, account, len(chunk)))
                 yield chunk
 
     async def _next(self, receive: Receive) -> Message:
         """The next piece. Refused where none comes for too long; a server that stops takes no more."""
         seconds = service_of(self._request).settings.body_seconds
         ends = time.monotonic() + seconds
-        while not connections.stopping(self._request.scope):
-            rest = ends - time.monotonic()
-            if rest <= 0:
-                raise Refusal("body_timeout", f"nothing of the stream arrived for {seconds:g} seconds")
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(rest, LOOK_SECONDS)):
-                    return await receive()
-        raise Refusal("stopping", "the service is stopping: send the lines behind the last receipt again")
+        # One call for all looks: one that is broken off may have taken a piece along.
+        receiving = asyncio.ensure_future(receive())
+        try:
+            while not receiving.done():
+                self._go_on()
+                rest = ends - time.monotonic()
+                if rest <= 0:
+                    raise Refusal("body_timeout", f"nothing of the stream arrived for {seconds:g} seconds")
+                await asyncio.wait({receiving}, timeout=min(rest, LOOK_SECONDS))
+            self._go_on()
+            return receiving.result()
+        finally:
+            receiving.cancel()
+
+    def _go_on(self) -> None:
+        """Refuse to take more where the server stops."""
+        if connections.stopping(self._request.scope):
+            raise Refusal("stopping", "the service is stopping: send the lines behind the last receipt again")
+
+    async def _patiently(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Call until it is not refused for what passes."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return await call()
+            except Refusal as refusal:
+                if refusal.code not in WAITS or time.monotonic() > deadline:
+                    raise
+            self._go_on()
+            await asyncio.sleep(0.05)
 
     # -- telling
 
@@ -260,15 +282,3 @@ class Stream(Response):
 
 async def _take(account: Account, size: int) -> None:
     account.take(size)
-
-
-async def _patiently(call: Callable[[], Awaitable[None]]) -> None:
-    """Call until it is not refused for what passes."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            return await call()
-        except Refusal as refusal:
-            if refusal.code not in WAITS or time.monotonic() > deadline:
-                raise
-        await asyncio.sleep(0.05)
