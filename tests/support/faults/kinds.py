@@ -27,6 +27,7 @@ CUT_SECONDS = 12.0
 WHOLE_SECONDS = 60.0
 _MEET_SECONDS = 60.0
 """So long a moment that a fault is meant for is waited for. What misses it says so."""
+NOT_WHOLE = "missed: not all replicas were there before"
 _LOOK_SECONDS = 0.001
 _GONE = 0.5
 """The share of restores that begin because the files are gone."""
@@ -146,9 +147,10 @@ def _in_snapshot(cluster: Cluster, stream: str, rng: random.Random) -> str:
 
 def _in_restore(cluster: Cluster, stream: str, rng: random.Random) -> str:
     """A node that restores its replicas, by an order or as its files are gone, is killed: as it fetches them, or as it makes them."""
-    uid, node = stream.split("-")[1], rng.choice(cluster.nodes)
-    if not _whole(cluster):
-        return "missed: not all replicas were there before"
+    uid = stream.split("-")[1]
+    if not (holders := _whole(cluster, uid)):
+        return NOT_WHOLE
+    node = rng.choice(holders)
     orders.ask_for_snapshots(cluster, uid)
     if rng.random() < _GONE:
         # Nobody has told it to begin again: what it finds when it starts once more is all that it knows.
@@ -168,8 +170,8 @@ def _in_restore(cluster: Cluster, stream: str, rng: random.Random) -> str:
 def _moved(cluster: Cluster, stream: str, rng: random.Random) -> str:
     """A shard moves to another node, and the node that it comes from, or goes to, is killed meanwhile."""
     _, uid, number = stream.split("-")
-    if not _whole(cluster):
-        return "missed: not all replicas were there before"
+    if not _whole(cluster, uid):
+        return NOT_WHOLE
     held = orders.places_of(cluster, uid)[int(number)]
     free = [node for node in cluster.nodes if node.name not in held.nodes]
     if not free or len(held.replicas) < 2:
@@ -185,29 +187,38 @@ def _moved(cluster: Cluster, stream: str, rng: random.Random) -> str:
 def _disk(harm: Callable[[Cluster, Program, random.Random], str]) -> Callable[[Cluster, str, random.Random], str]:
     """Something is done to the files of a node, once every replica is well: the others hold what it loses."""
 
-    def happen(cluster: Cluster, _: str, rng: random.Random) -> str:
-        if not _whole(cluster):
-            return "missed: not all replicas were there before"
-        return harm(cluster, rng.choice(cluster.nodes), rng)
+    def happen(cluster: Cluster, stream: str, rng: random.Random) -> str:
+        if not (holders := _whole(cluster, stream.split("-")[1])):
+            return NOT_WHOLE
+        return harm(cluster, rng.choice(holders), rng)
 
     return happen
 
 
-def _whole(cluster: Cluster) -> bool:
-    """Wait until each node says that all of its replicas are live."""
+def _whole(cluster: Cluster, uid: str) -> list[Program]:
+    """Wait until all replicas that there are to be are live, as their nodes say. The nodes that have some; none if that takes too long.
+
+    Moves may leave a node without any.
+    """
+
+    def live() -> bool:
+        wanted = {(name, number) for number, held in orders.places_of(cluster, uid).items() for name in held.nodes}
+        return wanted <= {(node.name, number) for node in cluster.nodes for number in _live(cluster, node)}
+
     try:
-        until(lambda: all(_live(cluster, node) for node in cluster.nodes), WHOLE_SECONDS, "")
+        until(live, WHOLE_SECONDS, "")
     except TimeoutError:
-        return False
-    return True
+        return []
+    return [node for node in cluster.nodes if _live(cluster, node)]
 
 
-def _live(cluster: Cluster, node: Program) -> bool:
+def _live(cluster: Cluster, node: Program) -> set[int]:
+    """The shards that a node has live replicas of."""
     try:
         shards = cluster.asked(node, "/cluster/node").json()["shards"]
     except (httpx.HTTPError, ValueError, KeyError):
-        return False
-    return bool(shards) and all(one["state"] == "live" and not one["problem"] for one in shards)
+        return set()
+    return {int(one["shard"]) for one in shards if one["state"] == "live" and not one["problem"]}
 
 
 NOTHING = Kind("nothing", lambda _c, _s, _r: _waited(DOWN_SECONDS))
