@@ -26,7 +26,8 @@ def given(machine: int, ports: list[int]) -> dict[str, str]:
     """The variables of a NATS container, as compose makes them of a machine's own."""
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
     own = {**PASSWORDS, "MACHINE": f"{machine}", **{f"MACHINE_{number}": "localhost" for number in (1, 2, 3)}}
-    made = {name: re.sub(r"\$\{(\w+):\?\}", lambda found: own[found[1]], value) for name, value in services["nats"]["environment"].items()}
+    pattern = re.compile(r"\$\{(\w+):(?:\?|-([^}]+))\}")
+    made = {name: pattern.sub(lambda found: own.get(found[1], found[2]), value) for name, value in services["nats"]["environment"].items()}
     return {name: value.replace(":6222", f":{ports[int(name[-1]) - 1]}") if name[-1].isdecimal() else value for name, value in made.items()}
 
 
@@ -99,5 +100,10 @@ def test_containers_have_settings_that_there_are() -> None:
         assert set(services[name]["environment"]) <= known, name
         assert services[name]["command"][:2] == ["kinbin", name]
         assert services[name]["read_only"] is True
+    # The health check of the image asks the port that the environment names; the folder of the server is its user's.
+    assert services["node"]["environment"]["KINBIN_PORT"] in services["node"]["environment"]["KINBIN_CLUSTER_ADDRESS"]
+    assert "--port" not in services["node"]["command"]
+    assert services["nats"]["user"] in services["nats-folder"]["entrypoint"]
+    assert services["nats-folder"]["volumes"][0] in services["nats"]["volumes"]
     used = set(re.findall(r"\$([A-Z_0-9]+)", (DEPLOY / "nats.conf").read_text(encoding="utf-8")))
     assert used == set(services["nats"]["environment"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -20,11 +21,12 @@ from kinbin_cluster.node.running import RunningNode
 from kinbin_cluster.settings import ClusterSettings
 from kinbin_service.app import create_app
 from kinbin_service.problems import Entry, Refusal
-from kinbin_service.settings import Settings, reached_at
+from kinbin_service.settings import Settings, is_wildcard, reached_at
 
 __all__ = ["create_node_app"]
 
 MOST_ASKED = 1_000
+log = logging.getLogger("kinbin.cluster.node")
 router = APIRouter(include_in_schema=False)
 
 
@@ -40,6 +42,11 @@ def create_node_app(settings: Settings, cluster: ClusterSettings, ready: Callabl
     async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
         async with serving(app) as state:
             address = reached_at(settings.host, settings.port, tls=settings.tls_cert_file is not None)
+            if cluster.address is None and is_wildcard(settings.host):
+                log.warning(
+                    "KINBIN_CLUSTER_ADDRESS is not set: gateways of this machine alone reach the node",
+                    extra={"fields": {"address": address}},
+                )
             async with RunningNode.running(app.state.service, cluster, address) as node:
                 app.state.node = node
                 yield state

@@ -50,7 +50,11 @@ def node_command(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8080,
     address: Annotated[
-        str | None, typer.Option(envvar="KINBIN_CLUSTER_ADDRESS", help="Where gateways reach this node; default: http://HOST:PORT.")
+        str | None,
+        typer.Option(
+            envvar="KINBIN_CLUSTER_ADDRESS",
+            help="Where gateways reach this node; default: HOST:PORT, on this machine where HOST is all addresses.",
+        ),
     ] = None,
     nats: NatsOption = None,
     zone: Annotated[str | None, typer.Option(envvar="KINBIN_CLUSTER_ZONE", help="What fails together: a rack, a room.")] = None,
@@ -63,7 +67,7 @@ def node_command(
     with failing_in_one_line():
         _serve(
             "node", {"data_dir": data, "host": host, "port": port},
-            {"node": name, "address": address or f"http://{host}:{port}", "nats": nats, "zone": zone, "weight": weight},
+            {"node": name, "address": address, "nats": nats, "zone": zone, "weight": weight},
         )  # fmt: skip
 
 
