@@ -35,8 +35,9 @@ T = TypeVar("T")
 _log = logging.getLogger("kinbin.cluster.nats")
 
 NO_STREAM = 10_059
-NOT_NOW = frozenset({10_005, 10_008, 10_009, 10_023, 10_158})
-"""Codes of what may be gone at the next try: too few servers yet, no leader, a duplicate whose first message is still on its way."""
+NOT_NOW = frozenset({10_005, 10_008, 10_009, 10_023, 10_158, 10_176, 10_210})
+"""Codes of what may be gone at the next try: too few servers yet, no leader, a duplicate whose first message is still on its way; a batch
+whose beginning another leader had, or more batches at once than there may be."""
 
 FULL = 10_077
 """A message could not be stored: for want of a quorum, or because the stream is full."""

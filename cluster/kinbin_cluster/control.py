@@ -21,11 +21,11 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kinbin_cluster.digests import divergent
+from kinbin_cluster.digests import divergent, is_judged
 from kinbin_cluster.errors import ClusterError
 from kinbin_cluster.leases import Lease
 from kinbin_cluster.message import Edit, encoded
@@ -54,6 +54,8 @@ RELEASE = 5.0
 """So long a node keeps the copy of a shard that it has left: until every gateway has heard, and has its answers."""
 
 LEFT_OVER = 120.0
+UNNAMED = 3_600.0
+"""Longer than storing a snapshot takes: it is named once it is whole."""
 """What belongs to no collection for so long is removed; a collection that is being made has its logs before its record."""
 
 
@@ -190,18 +192,22 @@ class Controller:
         told = {name: picture.replica(*place, name) for name in shard.replicas if name not in shard.rebuild}
         digests = {name: replica.digest for name, replica in told.items() if replica is not None and replica.digest is not None}
         newest = max((digest[0] for digest in digests.values()), default=0)
-        wrong = divergent(shard.holder, {name: str(digest[1]) for name, digest in digests.items() if digest[0] == newest})
+        compared = {name: str(digest[1]) for name, digest in digests.items() if digest[0] == newest}
+        if not is_judged(compared, filter(picture.is_live, told), len(shard.replicas)):
+            return
+        wrong = divergent(shard.holder, compared)
         if not wrong:
             return
+        # Copies are made anew from the holder's snapshots: one that is wrong is to make no more, and a right one makes the next now.
+        right = sorted(set(compared) - set(wrong))
+        holder = right[0] if shard.holder in wrong and right else shard.holder
         self._marked[place] = self._connection.clock() - self._settings.digest_seconds  # so that the new copies are compared, too
         self._counts["node_divergences"] += len(wrong)
         _log.error("shard %s.%d: the copies of %s differ at sequence %d, and are made anew", *place, ", ".join(wrong), newest)
         await self._registry.put_job(
             f"divergence.{place[0]}.{place[1]}", {"at": time.time(), "sequence": newest, "nodes": wrong, "holder": shard.holder}
         )
-        await self._registry.change_shard(
-            *place, lambda held: replace(held, rebuild=tuple(dict.fromkeys((*held.rebuild, *wrong)))) if held == shard else held
-        )
+        await self._registry.change_shard(*place, lambda held: _judged(held, wrong, holder, newest) if held == shard else held)
 
     # ------------------------------------------------------------------------------------- disks
 
@@ -253,8 +259,12 @@ class Controller:
         await self._left_over([place for place in picture.snapshots if place[0] not in uids], "snapshots", self._registry.remove_snapshots)
         kept = uids | {uid for uid, _ in picture.shards}
         await self._left_over([place for place in await self._log.streams() if place[0] not in kept], "log", self._log.delete_stream)
+        named = {one.object for record in picture.snapshots.values() for one in record.newest}
         for name in await self._objects.names():
-            if name.split(".")[0] not in kept and self._long(("object", name), LEFT_OVER):
+            of_nobody = name.split(".")[0] not in kept
+            # What a node that was killed had begun to store, or could not store to the end, nobody names.
+            if name not in named and self._long(("object", name), LEFT_OVER if of_nobody else UNNAMED):
+                _log.info("the file %s, which no snapshot names, is removed", name)
                 await self._objects.delete(name)
 
     async def _left_over(self, places: Iterable[tuple[str, int]], kind: str, remove: Callable[..., object]) -> None:
@@ -264,6 +274,12 @@ class Controller:
                 done = remove(*place)
                 if asyncio.iscoroutine(done):
                     await done
+
+
+def _judged(shard: Shard, wrong: Sequence[str], holder: str | None, sequence: int) -> Shard:
+    """A shard some of whose copies are wrong. A new holder is asked for a snapshot of a later state than that."""
+    asked = shard.snapshot_asked if holder == shard.holder else max(shard.snapshot_asked, sequence)
+    return replace(shard, rebuild=tuple(dict.fromkeys((*shard.rebuild, *wrong))), holder=holder, snapshot_asked=asked)
 
 
 def _lost(node: Node) -> Node:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,14 +80,14 @@ class Copy:
         """The sum of their digests."""
         return sum(int.from_bytes(one, "big") for known in self._known for one in known.values()) % MODULUS
 
-    async def caught_up(self, seconds: float | None = None) -> None:
-        """Wait until the replicas have applied what the old logs hold now.
+    async def caught_up(self, seconds: float | None = None, ends: Sequence[int] = ()) -> None:
+        """Wait until the replicas have applied what the old logs hold now; ends: of each, at least so far.
 
         Raises Refused when they have not in time, and when the collection was dropped; ClusterError.
         """
         began = told = time.monotonic()
         for number, replica in enumerate(self._replicas):
-            last = await self.session.log.last(self.old.uid, number)
+            last = max(await self.session.log.last(self.old.uid, number), ends[number] if ends else 0)
             while replica.state != "live" or replica.applied < last:
                 now = time.monotonic()
                 if self.session.picture.collection_of(self.old.uid) is None:

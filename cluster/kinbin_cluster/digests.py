@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-__all__ = ["divergent"]
+__all__ = ["divergent", "is_judged"]
+
+
+def is_judged(digests: Mapping[str, str], live: Iterable[str], replicas: int) -> bool:
+    """Whether it can be said which copies are wrong: all that live have told, or most of all replicas have told the same.
+
+    The first two to tell are no majority of three: each good one could be taken for wrong beside a bad holder.
+    """
+    return set(live) <= digests.keys() or max(Counter(digests.values()).values(), default=0) * 2 > replicas
 
 
 def divergent(holder: str | None, digests: Mapping[str, str]) -> list[str]:

@@ -41,6 +41,9 @@ DUPLICATE_SECONDS = 120.0
 ANSWER_SECONDS = 2.0
 """An acknowledgement that takes longer is asked for again, with the same message id."""
 
+_CLOSED = ".closed"
+"""End of the subject of a log that takes no edits."""
+
 CONTAINS_DUPLICATE, WRONG_LAST_ID, NAME_IN_USE = 10_201, 10_070, 10_058
 """Codes of the server."""
 
@@ -112,9 +115,10 @@ class Log:
     async def take(self, uid: str, shard: int, *, edits: bool, seconds: float = 15.0) -> None:
         """Let a shard's log take edits, or none: from then on a publish raises LogUnavailable, whoever does it. Others go on reading.
 
-        The stream's subject is another one meanwhile, which the servers agree on as on an edit. Raises LogUnavailable, NotThere.
+        The stream's subject is another one meanwhile. What a server had taken before may still be stored: see `end`. Raises LogUnavailable,
+        NotThere.
         """
-        subject = _subject(uid, shard) + ("" if edits else ".closed")
+        subject = _subject(uid, shard) + ("" if edits else _CLOSED)
 
         async def change() -> None:
             config = (await self._js.stream_info(_stream(uid, shard))).config
@@ -122,6 +126,19 @@ class Log:
                 await self._js.update_stream(replace(config, subjects=[subject]))
 
         await until_answered(change, seconds)
+
+    async def end(self, uid: str, shard: int, payload: bytes, message_id: str, *, seconds: float = 15.0) -> int:
+        """Append to a log that takes no edits (`take`), behind all that were on their way to it; the sequence.
+
+        The change of the subject goes another way than edits do: one that a server had taken before may be stored after it. This cannot
+        be stored before any of them, as it goes theirs. Raises LogUnavailable, NotThere.
+        """
+        subject, headers = _subject(uid, shard) + _CLOSED, {"Nats-Msg-Id": message_id}
+
+        async def publish() -> int:
+            return (await self._js.publish(subject, payload, stream=_stream(uid, shard), headers=headers)).seq
+
+        return await until_answered(publish, seconds)
 
     async def publish(
         self, uid: str, shard: int, payload: bytes | Sequence[bytes], message_id: str, deadline: float,

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import secrets
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from nats.errors import Error as NatsError
@@ -17,7 +18,7 @@ from nats.js.api import DiscardPolicy, StorageType, StreamConfig
 from nats.js.errors import APIError
 
 from kinbin_cluster.connecting import may_pass, quoted, unquoted, until_answered
-from kinbin_cluster.errors import Damaged, LogRefused, LogUnavailable, NotThere
+from kinbin_cluster.errors import ClusterError, Damaged, LogRefused, LogUnavailable, NotThere
 from kinbin_cluster.following import follow
 
 if TYPE_CHECKING:
@@ -48,6 +49,15 @@ class Objects:
         Until it returns the file is not there for others. Cost: each byte to a quorum's disks.
         """
         await self.delete(name)
+        try:
+            return await self._put(name, path)
+        except Exception:
+            # What there is of it is nobody's, and takes the room of the logs.
+            with suppress(ClusterError):
+                await self.delete(name)
+            raise
+
+    async def _put(self, name: str, path: Path) -> int:
         config = StreamConfig(
             name=_stream(name), subjects=[_subject(name)], storage=StorageType.FILE, num_replicas=self._connection.settings.nats_replicas,
             duplicate_window=120.0, discard=DiscardPolicy.NEW, deny_delete=True,

@@ -124,6 +124,10 @@ class Registry:
             except NotThere:
                 _log.error("the registry's bucket is gone from NATS")
                 await asyncio.sleep(1.0)
+            except Exception:  # noqa: BLE001 - it is logged, and read again
+                # Who does not watch any more takes the cluster for what it was.
+                _log.exception("the registry's records are read again from the beginning")
+                await asyncio.sleep(1.0)
 
     def _take(self, message: Message) -> None:
         key = message.subject.removeprefix(f"$KV.{BUCKET}.")
@@ -131,8 +135,8 @@ class Registry:
             return
         self._revisions[key] = message.sequence
         gone = "KV-Operation" in message.headers
-        kind, *names = (unquoted(part) for part in key.split("."))
         try:
+            kind, *names = (unquoted(part) for part in key.split("."))
             self._put(kind, names, None if gone else message.data)
         except (ValueError, TypeError, IndexError):
             _log.exception("the registry's record %s cannot be read", key)

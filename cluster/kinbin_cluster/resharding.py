@@ -224,12 +224,16 @@ async def _closed(session: Session, copy: Copy, job: Job, tell: Tell) -> Job:
         async with asyncio.timeout(_PAUSE_SECONDS):
             await _paused(session, copy.old)
             await asyncio.gather(*(session.log.take(copy.old.uid, number, edits=False) for number in range(copy.old.shards)))
-            await copy.caught_up(_PAUSE_SECONDS)
+            ends = await asyncio.gather(*(_end(session, copy.old.uid, number) for number in range(copy.old.shards)))
+            await copy.caught_up(_PAUSE_SECONDS, ends)
             written = await copy.round()
             await copy.settings()
             tell(f"the last round: {written} items written")
             await _compared(session, copy)
             tell(f"{copy.count} items are alike")
+            for number, end in enumerate(ends):
+                if await session.log.last(copy.old.uid, number) > end:
+                    raise Refused(f"shard {number} was written to though it takes no writes: nothing was changed, try again")
             done = job | {"state": "swapping", "items": copy.count, "closed": began}
             await session.registry.put_job(f"reshard.{copy.old.name}", done)
             alike = True
@@ -259,6 +263,13 @@ async def _paused(session: Session, old: Collection) -> None:
         raise Refused(f"{old.name} was dropped meanwhile") from None
 
 
+async def _end(session: Session, uid: str, number: int) -> int:
+    """Put a mark behind all edits of a log that takes no more; its sequence."""
+    name = f"end-{secrets.token_hex(8)}"
+    (payload,) = encoded(Edit("mark", now=time.time(), more={"name": name}))
+    return await session.log.end(uid, number, payload, name, seconds=_PAUSE_SECONDS)
+
+
 async def _opened(session: Session, old: Collection) -> None:
     await asyncio.gather(*(session.log.take(old.uid, number, edits=True) for number in range(old.shards)))
     await session.registry.change_collection(old.name, lambda held: replace(held, closed="") if held.uid == old.uid else held)
@@ -275,17 +286,18 @@ async def _compared(session: Session, copy: Copy) -> None:
 
 async def _digest(session: Session, uid: str, number: int) -> tuple[int, int]:
     """What a replica of a shard holds: the sum of its items' digests, and their number."""
+    marks: set[int] = set()
     while True:
-        # A replica that is still at another mark passes this one over: the next one comes.
+        # A replica that is still at another mark passes this one over: the next one comes. Writes pause: any mark of these tells the same.
         name = f"reshard-{secrets.token_hex(8)}"
         parts = encoded(Edit("mark", now=time.time(), more={"name": name, "of": "set"}))
-        sequence = (await session.log.publish(uid, number, parts, name, time.monotonic() + _PAUSE_SECONDS)).sequence
+        marks.add((await session.log.publish(uid, number, parts, name, time.monotonic() + _PAUSE_SECONDS)).sequence)
         told: list[tuple[int, int]] = []
 
-        def tells(picture: Picture, sequence: int = sequence, told: list[tuple[int, int]] = told) -> bool:
+        def tells(picture: Picture, told: list[tuple[int, int]] = told) -> bool:
             for node in picture.shards[uid, number].replicas:
                 replica = picture.replica(uid, number, node)
-                if replica is not None and replica.digest is not None and replica.digest[0] == sequence:
+                if replica is not None and replica.digest is not None and replica.digest[0] in marks:
                     told.append((int(str(replica.digest[1]), 16), replica.items))
             return bool(told)
 

@@ -113,7 +113,7 @@ class Transaction:
         """The answer that is kept for an idempotency key; refuses where no more can be kept."""
         kept = answered.find(self._writer, key, now)
         if kept is None:
-            answered.refuse_more(self._writer)
+            answered.refuse_more(self._writer, now)
         return kept
 
     def answer(self, key: bytes, kept: Answered, now: float) -> None:

@@ -202,10 +202,15 @@ def test_a_matrix_is_asked_with_options_in_the_address(cluster: Cluster, untied:
     """An .npy body finds what one server finds, from an offset too."""
     np.save(tmp_path / "q.npy", UNTIED[:4])
     more = {"content": (tmp_path / "q.npy").read_bytes(), "headers": {"content-type": "application/x-npy"}}
-    for address in ("?k=3&mode=exact", "?k=3&offset=5&mode=exact&include=payload"):
+    exact = "mode=exact&include=payload"
+    for address in (f"?k=3&{exact}", f"?k=3&offset=5&{exact}", f"?k=5.0&{exact}", f"?k=12.0&offset=5.0&{exact}", f"?k=%2B4&{exact}"):
         path = f"/v1/collections/{untied}/query{address}"
         ours, theirs = cluster.ask("POST", path, **more), cluster.ask_one("POST", path, **more)
-        assert (ours.status, results(ours.content)) == (200, results(theirs.content))
+        assert (ours.status, results(ours.content)) == (200, results(theirs.content)), address
+    for address in ("?k=5&k=7", "?k=5.5", "?offset=x", "?k=0", "?kk=1"):
+        path = f"/v1/collections/{untied}/query{address}"
+        ours, theirs = cluster.ask("POST", path, **more), cluster.ask_one("POST", path, **more)
+        assert (ours.status, ours.content["code"]) == (theirs.status, theirs.content["code"]) == (422, "invalid_field"), address
     deep = cluster.ask("POST", f"/v1/collections/{untied}/query?k=900&offset=900", **more)
     assert (deep.status, deep.content["code"]) == (501, "not_in_cluster")
 
@@ -222,6 +227,10 @@ def test_offsets_go_deeper_than_a_node_answers_at_once(cluster: Cluster) -> None
     ):
         ours, theirs = both(cluster, name, "query", {"mode": "exact", **body})
         assert results(ours) == results(theirs)
+    # Pages of searches that miss different items would repeat some: they are scored exactly, whatever is asked for.
+    ours, theirs = both(cluster, name, "query", {"vector": [1, 2, 3], "k": 1_000, "offset": 1_200, "target_recall": 0.5})
+    assert results(ours) == results(theirs)
+    assert (ours["mode"], ours["recall_lower_bound"]) == ("exact", 1.0)
 
 
 OBJECTS: dict[str, tuple[dict[str, Any], list[Any], str, Any]] = {
@@ -370,6 +379,10 @@ BAD: dict[str, tuple[str, Any]] = {
     "after of another order": ("scroll", {"after": "aTEw", "order_by": "year"}), "bad ids": ("get", {"ids": ["i1", "", "i2"]}),
     "bad include": ("get", {"ids": ["i1"], "include": ["x"]}), "bad count": ("count", {"filter": {"$x": 1}}),
     "bad facet": ("facets", {"field": "$x"}), "explain nobody": ("explain", {"id": "nobody", "vector": V}),
+    "an option that is none, deep": ("query", {"vector": V, "offset": 2_000, "min_scor": 0.9}),
+    "a vector beside many, deep": ("query", {"vector": V, "queries": [V], "offset": 2_000}),
+    "an offset of groups": ("query", {"vector": V, "group_by": {"field": "tag"}, "offset": 5}),
+    **{f"explain by two, {n}": ("explain", {"id": "i1", "query_id": f"i{n}", "vector": V}) for n in (2, 3, 4)},
     "explain nothing": ("explain", {"id": "i1"}), "explain by nobody": ("explain", {"id": "i1", "query_id": "nobody"}),
 }  # fmt: skip
 

@@ -152,8 +152,11 @@ async def test_closed_log_refuses_at_once(log: Log) -> None:
         await asyncio.wait_for(log.publish(uid, 0, b"x", "x", time.monotonic() + 3_600, lambda: True), 60)
     with pytest.raises(LogClosed):
         await asyncio.wait_for(log.publish(uid, 0, [b"x", b"y"], "xy", time.monotonic() + 3_600, lambda: True), 60)
+    # Its end lies behind all edits, once however often it is asked for, and readers come to it.
+    assert [await log.end(uid, 0, b"end", "end") for _ in range(2)] == [1, 1]
+    assert [entry.parts for entry in await taken(log, uid, 0, 1)] == [[b"end"]]
     await log.take(uid, 0, edits=True)
-    assert (await log.publish(uid, 0, b"x", "x", soon(), lambda: True)).sequence == 1
+    assert (await log.publish(uid, 0, b"x", "x", soon(), lambda: True)).sequence == 2
 
 
 async def test_full_log_refuses(nats_one: NatsServers) -> None:

@@ -96,6 +96,7 @@ def test_labels_are_names_of_short_lists() -> None:
         "work",
         "outcome",
         "address",
+        "server",
     }
     assert len({one.name for one in table}) == len(table)
     assert all(one.text and one.kind in {"counter", "gauge"} for one in table)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinbin_cluster.commands import compared_line, digests_at_one
-from kinbin_cluster.digests import divergent
+from kinbin_cluster.control import _judged
+from kinbin_cluster.digests import divergent, is_judged
 from kinbin_cluster.moves import View, nowhere, settled
 from kinbin_cluster.picture import Collection, Node, Picture, Shard
 
@@ -106,6 +107,33 @@ def test_steps_are_safe_and_end(shard: Shard, target: int, nodes: tuple[frozense
 def test_who_differs_is_found(holder: str | None, digests: dict[str, str], wrong: list[str]) -> None:
     """Copies that differ from most are named; without a majority those that differ from the holder's."""
     assert divergent(holder, digests) == wrong
+
+
+@pytest.mark.parametrize(
+    ("digests", "live", "replicas", "judged"),
+    [
+        ({"a": "1", "b": "2"}, "ab", 2, True),
+        # A bad holder, and the first good one to tell: the third decides.
+        ({"a": "1", "b": "2"}, "abc", 3, False),
+        ({"a": "1", "b": "2", "c": "2"}, "abc", 3, True),
+        ({"a": "1", "b": "1"}, "abc", 3, True),
+        ({"a": "1", "b": "2"}, "ab", 3, True),
+        ({"a": "1"}, "ab", 2, False),
+        ({}, "ab", 2, False),
+    ],
+)
+def test_copies_are_judged_when_enough_have_told(digests: dict[str, str], live: str, replicas: int, judged: bool) -> None:
+    """All that live, or a majority of all that there are to be: who tells first is no majority."""
+    assert is_judged(digests, live, replicas) == judged
+
+
+def test_a_holder_that_is_wrong_makes_no_more_snapshots() -> None:
+    """A right copy is the holder from then on, and is asked for a snapshot at once: the wrong one is made anew from it."""
+    shard = Shard(("a", "b"), holder="a", snapshot_asked=5)
+    after = _judged(shard, ["a"], "b", 70)
+    assert (after.rebuild, after.holder, after.snapshot_asked) == (("a",), "b", 70)
+    same = _judged(shard, ["b"], "a", 70)
+    assert (same.rebuild, same.holder, same.snapshot_asked) == (("b",), "a", 5)
 
 
 @pytest.mark.parametrize(("dead", "draining", "shard", "stuck"), [

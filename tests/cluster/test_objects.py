@@ -3,13 +3,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from nats.js.api import StreamConfig
 
 from kinbin_cluster.connecting import Connection
-from kinbin_cluster.errors import Damaged, NotThere
+from kinbin_cluster.errors import Damaged, LogRefused, NotThere
 from kinbin_cluster.objects import CHUNK, Objects
 from kinbin_cluster.servers import NatsServers
 from kinbin_cluster.settings import ClusterSettings
@@ -44,6 +45,26 @@ async def test_unfinished_and_damaged_files_are_refused(connection: Connection, 
     await connection.js.publish("ko.half", b"", headers={"Kinbin-End": "00" * 32})
     with pytest.raises(Damaged):
         await objects.get("half", tmp_path / "to")
+
+
+async def test_what_could_not_be_stored_to_the_end_leaves_nothing(
+    connection: Connection, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is broken off is removed: it would take the room that is wanting, and be tried again under another name."""
+    objects, name, sent = Objects(connection), f"{secrets.token_hex(6)}.0.1", []
+    (tmp_path / "from").write_bytes(rng.bytes(3 * CHUNK))
+    send = objects._send
+
+    async def fails(*arguments: Any) -> None:
+        sent.append(arguments)
+        if len(sent) == 3:
+            raise LogRefused("no room")
+        await send(*arguments)
+
+    monkeypatch.setattr(objects, "_send", fails)
+    with pytest.raises(LogRefused):
+        await objects.put(name, tmp_path / "from")
+    assert await objects.names(name[:12]) == []
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -297,6 +298,13 @@ def test_adds_with_a_key_are_refused_where_no_more_can_be_kept(held: Held, monke
     assert refused.value.problems[0].limit == "idempotency_keys"
     assert held.add(["a1"], ROWS[:1], idempotency_key="key1").replayed
     assert held.state().keys() == {"a0", "a1"}
+    # Those of yesterday are no reason to refuse.
+    later = time.time() + answered.KEPT_SECONDS + 1
+    monkeypatch.setattr("kinbin.terms.time.time", lambda: later)
+    for i in range(2):
+        held.add([f"c{i}"], ROWS[:1], idempotency_key=f"new{i}")
+    with pytest.raises(kinbin.InvalidInput, match="remembers at most 2 idempotency keys"):
+        held.add(["d"], ROWS[1:2], idempotency_key="new2")
 
 
 def test_an_add_that_comes_twice_at_once_is_done_once(held: Held) -> None:

@@ -174,8 +174,7 @@ class Query:
         """The fields that are compared: those that are named, or weighed, or all."""
         fields, weights = one.pop("fields", None), one.get("weights")
         named = fields if isinstance(fields, list) else list(weights) if isinstance(weights, dict) else list(vectors)
-        unknown = next((name for name in named if name not in vectors), None)
-        if unknown is not None or not named:
+        if not named or not all(isinstance(name, str) and name in vectors for name in named):
             text = f"fields are some of {', '.join(vectors)}"
             raise Refusal("bad_parameter", text, [Entry(f"{spot.pointer[:-3]}/fields", text)])
         return {name: vectors[name] for name in named}
@@ -199,7 +198,10 @@ class Query:
         return changed
 
     def _deep(self, excluded: Mapping[int, Sequence[str]], shapes: Sequence[tuple[int, int]]) -> tuple[dict[str, Any], list[int]]:
-        """The same, where more are wanted of a query than a node answers at once: as pages of one snapshot."""
+        """The same, where more are wanted of a query than a node answers at once: as pages of one snapshot, which are scored exactly.
+
+        Searches of other depths may each miss other items: pages of several would have some twice and others never.
+        """
         if not self.content.keys().isdisjoint(("vectors", "weights", "combine")) or any("vectors" in one for one in self.singles):
             raise not_in_cluster(f"in a cluster, k and offset of a collection of several fields are at most {_MOST:,} together", "#/offset")
         entries: list[dict[str, Any]] = []
@@ -209,8 +211,10 @@ class Query:
             begins = range(0, k + offset, _MOST)
             entries += [{**entry, "k": min(_MOST, k + offset - begin), "offset": begin} for begin in begins]
             counts.append(len(begins))
-        common = {name: value for name, value in self.content.items() if name in kinbin.OPTIONS and name not in ("k", "offset", "exclude")}
-        return {**common, "queries": entries}, counts
+        # What is no option the nodes refuse.
+        own = {"k", "offset", "exclude", "queries", *(() if self.many else (*_CARRIED, *_EXAMPLES))}
+        common = {name: value for name, value in self.content.items() if name not in own}
+        return {**common, "mode": "exact", "queries": [{**one, **({"mode": "exact"} if "mode" in one else {})} for one in entries]}, counts
 
     def _entries(self) -> Iterable[dict[str, Any]]:
         """Each query with what it is about, and what it leaves out."""

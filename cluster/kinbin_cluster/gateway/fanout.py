@@ -125,8 +125,8 @@ class Fanout:
         for node in self._nodes.values():
             node.close()
 
-    def _next(self, uid: str, shard: int, tried: Sequence[Node]) -> Node | None:
-        """The node to ask; None: all were."""
+    def _next(self, uid: str, shard: int, tried: Sequence[Node], *, only_ready: bool) -> Node | None:
+        """The node to ask; None: all were. only_ready: none whose copy is still being brought up to its log."""
         best: tuple[bool, bool, int, int] | None = None
         chosen = None
         now = time.monotonic()
@@ -139,6 +139,8 @@ class Fanout:
             if copy is not None and copy.state == "restoring":
                 continue
             ready = copy is not None and copy.state == "live" and self.picture.is_live(told.name)
+            if only_ready and not ready:
+                continue
             rank = (not ready, node.silent(now) > SILENT_SECONDS, node.outstanding, (place + self._turn) % len(answering))
             if best is None or rank < best:
                 best, chosen = rank, node
@@ -184,9 +186,13 @@ class _Question:
         self.ended = 0.0
         """When it was, by `time.monotonic`."""
 
-    def begin(self) -> None:
-        """Ask the first, or the next, replica; when nobody is left and nobody is awaited, there is no answer."""
-        node = self._fanout._next(self._uid, self._asked.shard, self._tried)
+    def begin(self, *, only_ready: bool = False) -> None:
+        """Ask the first, or the next, replica; when nobody is left and nobody is awaited, there is no answer.
+
+        only_ready: where another one that lives is merely late, or refuses. A copy that is being made would be the first to answer, with
+        what it has so far.
+        """
+        node = self._fanout._next(self._uid, self._asked.shard, self._tried, only_ready=only_ready)
         if node is None:
             if not self._running and not self.answered.done():
                 self.answered.set_result(self._refused)
@@ -231,7 +237,7 @@ class _Question:
             node.suspect()
         if silent or (late and self._fanout._may_hedge()):
             self._fanout.hedged += 1
-            self.begin()
+            self.begin(only_ready=not silent)
             return
         self._hurried = self._hurried or late
         if node.silent(now) >= PROBE_SECONDS / 2:
@@ -247,7 +253,7 @@ class _Question:
             if reply is not None and reply.status == 401:
                 self._fanout.key_refused(node.address)
             self._fanout.elsewhere += 1
-            self.begin()
+            self.begin(only_ready=reply is not None)
             return
         self._fanout._took(seconds)
         self.ended = time.monotonic()

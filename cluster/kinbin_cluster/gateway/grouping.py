@@ -12,6 +12,7 @@ from typing import Any
 from kinbin_cluster.gateway.asking import Query, ages_of, incomplete
 from kinbin_cluster.gateway.merging import first_groups, merged_groups
 from kinbin_cluster.gateway.reading import Part, Reading, not_in_cluster
+from kinbin_service.replies import encode
 
 __all__ = ["grouped"]
 
@@ -24,6 +25,10 @@ async def grouped(reading: Reading, content: dict[str, Any]) -> dict[str, Any]:
     asked = Query.of(content)
     if asked.many:
         raise not_in_cluster("in a cluster group_by is of one query alone", "#/group_by")
+    if content.get("offset"):
+        # The nodes say what is wrong with it.
+        await reading.ask_all("/query", encode(content))
+        raise not_in_cluster("in a cluster group_by has no offset", "#/offset")
     await asked.resolve(reading)
     made = [asked.bodies(shard) for shard in reading.shards]
     bodies, pointers = [body for body, _ in made], {shard: asked.pointers(counts) for shard, (_, counts) in enumerate(made)}

@@ -13,6 +13,7 @@ from kinbin_cluster.gateway.reading import Reading, heard, not_in_cluster, take_
 from kinbin_cluster.shards import shard_of
 from kinbin_service.bodies import JSON, parse_json
 from kinbin_service.ids import id_as_text
+from kinbin_service.objects import KEYS, VECTOR
 from kinbin_service.problems import Entry, Refusal
 from kinbin_service.replies import encode, reply
 from kinbin_service.routes.received import no_options, received
@@ -54,7 +55,8 @@ async def _explained(reading: Reading, content: Any) -> dict[str, Any]:
     identifier = id_as_text(content.get("id")) if isinstance(content, dict) else None
     query = id_as_text(content.get("query_id")) if isinstance(content, dict) else None
     shard = _shard(identifier, reading)
-    if isinstance(query, str) and _shard(query, reading) != shard:
+    # One that is about a vector as well the node refuses.
+    if isinstance(query, str) and content.keys().isdisjoint((VECTOR, *KEYS)) and _shard(query, reading) != shard:
         items = await stored(reading, [(query, "#/query_id")])
         if query not in items:
             text = "no item of this collection has the query_id that was given"

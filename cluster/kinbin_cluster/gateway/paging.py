@@ -11,6 +11,7 @@ import binascii
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -27,6 +28,8 @@ _NO_PART = frozenset({"k", "cursor", "include", "debug"})
 """Fields of a body that may change from page to page."""
 _MOST = int(kinbin.LIMITS["offset"].value)
 _MARK = 16
+_NONE = -1
+"""No state of a shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,9 @@ class Cursor:
             if data[:_MARK] != mark:
                 raise ValueError
             answered, score, last, applied = orjson.loads(data[_MARK:])
+            numbers = [answered, *chain.from_iterable(applied)]
+            if not (all(type(one) is int for one in numbers) and type(score) in (int, float) and isinstance(last, str)):
+                raise ValueError
             return cls(answered, score, last, dict(applied))
         except (TypeError, ValueError, binascii.Error):
             wrong = "cursor is the next of an earlier page, unchanged, with the same query and options (k and include may change)"
@@ -82,12 +88,14 @@ async def page_of(reading: Reading, content: dict[str, Any]) -> dict[str, Any]:
     reading.token = {shard: max(reading.token.get(shard, 0), cursor.applied.get(shard, 0)) for shard in reading.shards}
     asked = Query.of({**content, "offset": cursor.answered + 1})
     await asked.resolve(reading)
-    bodies = [asked.bodies(shard) for shard in reading.shards]
-    pointers = {shard: asked.pointers(counts) for shard, (_, counts) in enumerate(bodies)}
-    parts = await reading.ask_all("/query", lambda shard: bodies[shard][0], pointers=pointers)
-    applied = _applied(parts, cursor)
-    (answer,) = await asked.merge(reading, parts, [bodies[part.shard][1] for part in parts], whole=True)
-    behind = _behind(cursor, answer["results"])
+    while True:
+        depth = k + asked.content["offset"]
+        answer, applied = await _found(reading, asked, cursor)
+        behind = _behind(cursor, answer["results"])
+        # A deeper search, or another replica's, may find what one before it missed, which ranks before the cursor.
+        if len(answer["results"]) > behind + k or len(answer["results"]) < depth or asked.content["offset"] >= _MOST:
+            break
+        asked.content["offset"] = min(2 * depth, _MOST)
     page = answer["results"][behind : behind + k]
     more = len(answer["results"]) > behind + k
     answer["results"], answer["next"] = page, None
@@ -96,6 +104,16 @@ async def page_of(reading: Reading, content: dict[str, Any]) -> dict[str, Any]:
         score = last["score"] if "score" in last else last["distance"]
         answer["next"] = Cursor(cursor.answered + len(page), score, last["id"], applied).text(mark)
     return answer
+
+
+async def _found(reading: Reading, asked: Query, cursor: Cursor) -> tuple[dict[str, Any], dict[int, int]]:
+    """All that is nearest, from the first one on, and how far every shard was."""
+    bodies = [asked.bodies(shard) for shard in reading.shards]
+    pointers = {shard: asked.pointers(counts) for shard, (_, counts) in enumerate(bodies)}
+    parts = await reading.ask_all("/query", lambda shard: bodies[shard][0], pointers=pointers)
+    applied = _applied(parts, cursor)
+    (answer,) = await asked.merge(reading, parts, [bodies[part.shard][1] for part in parts], whole=True)
+    return answer, applied
 
 
 async def _refused(reading: Reading, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,7 +142,8 @@ def _applied(parts: Sequence[Part], cursor: Cursor) -> dict[int, int]:
         before, after = part.applied
         if cursor.answered and (before != after or cursor.applied.get(part.shard) != before):
             raise Refusal("cursor_expired", OWN_TEXTS["cursor_expired"])
-        found[part.shard] = before
+        # Of a shard that was written to meanwhile nobody knows which state was read: no page behind this one is of it.
+        found[part.shard] = before if before == after else _NONE
     return found
 
 

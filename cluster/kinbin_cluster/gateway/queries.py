@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import kinbin
-from kinbin_cluster.gateway.asking import Query, ages_of, incomplete, shape_of
+from kinbin_cluster.gateway.asking import Query, ages_of, incomplete
 from kinbin_cluster.gateway.grouping import grouped
 from kinbin_cluster.gateway.merging import merged_batch
 from kinbin_cluster.gateway.paging import page_of
@@ -21,8 +21,8 @@ from kinbin_cluster.quick_message import MEDIA_TYPE, PATH
 from kinbin_service.bodies import JSON, NPY, parse_json
 from kinbin_service.problems import Entry, Refusal
 from kinbin_service.replies import encode, reply, took_ms
-from kinbin_service.routes.received import DEFAULT, no_options, received
-from kinbin_service.schemas.queries import QueryRequest
+from kinbin_service.routes.received import DEFAULT, no_options, options, received
+from kinbin_service.schemas.queries import QueryOptions, QueryRequest
 from kinbin_service.schemas.validation import validate
 
 __all__ = ["query", "query_default"]
@@ -123,13 +123,16 @@ def _check_size(reading: Reading, asked: Query) -> None:
 
 async def _matrix(request: Request, reading: Reading, body: bytes) -> dict[str, Any]:
     """The answers to the rows of a matrix, with options in the address."""
-    given = dict(request.query_params)
-    allowed = given.pop("allow_partial", "false")
+    allowed = request.query_params.get("allow_partial", "false")
+    listed = [(name, value) for name, value in request.query_params.multi_items() if name != "allow_partial"]
+    # As the nodes read them: what is a number to them, and what stands there twice.
+    read = options(Request({**request.scope, "query_string": urlencode(listed).encode()}), QueryOptions).options()
+    given = dict(listed)
     if allowed not in ("true", "false"):
         text = "allow_partial is true or false"
         raise Refusal("invalid_field", text, [Entry("#/allow_partial", text)])
     reading.partial, reading.takes_part = allowed == "true", True
-    k, offset = shape_of(_numbers(given), {})
+    k, offset = read.k, read.offset
     if k + offset > _MOST:
         text = f"of a matrix, k and offset are at most {_MOST:,} together in a cluster; send the vectors as JSON"
         raise not_in_cluster(text, "#/offset")
@@ -146,10 +149,3 @@ async def _matrix(request: Request, reading: Reading, body: bytes) -> dict[str, 
 
 def _raw(body: bytes) -> Body:
     return body
-
-
-def _numbers(given: Mapping[str, str]) -> dict[str, Any]:
-    """k and offset as numbers, where they are such."""
-    return {
-        name: int(value) if value.isascii() and value.isdecimal() else value for name, value in given.items() if name in ("k", "offset")
-    }

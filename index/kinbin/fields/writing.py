@@ -275,7 +275,7 @@ class Batch:
             return self.answers[key][0]
         kept = answered.find(self._reader, key, now)
         if kept is None:
-            answered.refuse_more(self._reader)
+            answered.refuse_more(self._reader, now)
         return kept
 
     def answer(self, key: bytes, kept: Answered, now: float) -> None:

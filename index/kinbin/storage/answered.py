@@ -55,13 +55,13 @@ def find(reader: Reader, key: bytes, now: float) -> Answered | None:
     return kept if kept.due > now else None
 
 
-def refuse_more(reader: Reader) -> None:
-    """Refuse an add whose answer could not be kept: it might be done twice.
+def refuse_more(reader: Reader, now: float) -> None:
+    """Refuse an add whose answer could not be kept: it might be done twice. Where some are past their time, it takes the place of them.
 
     Raises:
         InvalidInput: code "over_limit".
     """
-    if _count(reader) >= limit("idempotency_keys"):
+    if _count(reader) >= limit("idempotency_keys") and not _past(reader, now, b"", 1):
         text = f"a collection remembers at most {limit('idempotency_keys')} idempotency keys of a day: add without, or later"
         raise InvalidInput.of("over_limit", text, field="idempotency_key", limit="idempotency_keys")
 
@@ -74,7 +74,7 @@ def put(writer: Writer, key: bytes, kept: Answered, now: float) -> None:
         due = Fields(before, "an answer").number("due")
         writer._delete(META, [_due(due, key)])
         count -= 1
-    gone = _past(writer, now, key)
+    gone = _past(writer, now, key, _PRUNED)
     writer._delete(META, [name for due in gone for name in (due, b"key:" + due[12:])])
     writer.put_json(b"key:" + key, {"of": kept.of, "due": kept.due, "answer": kept.answer})
     writer._put(META, _due(kept.due, key), b"")
@@ -101,15 +101,15 @@ def _due(due: float, key: bytes) -> bytes:
     return DUE + int(due * 1_000).to_bytes(8, "big") + key
 
 
-def _past(writer: Writer, now: float, but: bytes) -> list[bytes]:
-    """Keys of the oldest records whose time is past, at most `_PRUNED`, without that of `but`."""
+def _past(reader: Reader, now: float, but: bytes, most: int) -> list[bytes]:
+    """Keys of the oldest records whose time is past, at most so many, without that of `but`."""
     last = _due(now, b"")
-    new = writer._new[META]
-    # What this transaction removed is still in the trees.
-    places = writer._trees.scan(META, DUE)
+    # What a transaction that writes has removed is still in the trees.
+    new = reader._new[META] if isinstance(reader, Writer) else {}
+    places = reader._trees.scan(META, DUE)
     found: list[bytes] = []
     for name, _, _ in places:
-        if len(found) == _PRUNED or not name.startswith(DUE) or name[:12] > last:
+        if len(found) == most or not name.startswith(DUE) or name[:12] > last:
             break
         if len(name) == _DUE_BYTES and name not in new and name[12:] != but:
             found.append(name)
