@@ -21,7 +21,7 @@ from kinbin_cluster import copying, registry, resharding, rounds
 from kinbin_cluster.commands import Refused
 from kinbin_cluster.dev import DevCluster
 from kinbin_cluster.errors import ClusterError
-from kinbin_cluster.message import Edit
+from kinbin_cluster.message import Edit, encoded
 from kinbin_cluster.settings import ClusterSettings
 from kinbin_service.cli import app
 
@@ -321,6 +321,25 @@ def _before(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, act: Callabl
         return await step(*arguments, **options)
 
     monkeypatch.setattr(owner, name, acting)
+
+
+def test_what_is_stored_behind_the_end_of_a_closed_log_is_seen(
+    cluster: DevCluster, gateway: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edit that a server took before it heard of the pause may come late, and be acknowledged: the names stay, and writes go on."""
+    name, _ = filled(gateway, 20)
+    compared = resharding._compared
+
+    async def late(session: Any, copy: Any) -> None:
+        await compared(session, copy)
+        (payload,) = encoded(Edit("mark", now=time.time(), more={"name": "late"}))
+        await session.log.end(copy.old.uid, 0, payload, "late")
+
+    monkeypatch.setattr(resharding, "_compared", late)
+    with pytest.raises(Refused, match="shard 0 was written to though it takes no writes"):
+        reshard(cluster, name, 3)
+    assert write(gateway, name, {"later": ([1.0, 1.0], None)}) == 200
+    assert "later" in held(gateway, name)
 
 
 @pytest.mark.parametrize("anew", [False, True])
