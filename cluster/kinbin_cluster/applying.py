@@ -220,7 +220,13 @@ class Applier:
                 entry = self._waiting[0] if self._waiting else None
             if entry is None:
                 break
-            one = _Taken(entry.sequence, _decoded(entry), entry.time)
+            try:
+                one = _Taken(entry.sequence, _decoded(entry), entry.time)
+            except BadMessage:
+                # What comes before it is applied first.
+                if taken:
+                    break
+                raise
             if taken and not self._together(taken[0], one):
                 break
             taken.append(one)

@@ -16,7 +16,7 @@ import kinbin
 from crashing import at_write, die
 from kinbin_cluster.applying import APPLIED, Applier, applied_of, apply
 from kinbin_cluster.log import Entry
-from kinbin_cluster.message import BadMessage, Edit, decoded, encoded, mark
+from kinbin_cluster.message import BadMessage, Edit, TooNew, decoded, encoded, mark
 from kinbin_cluster.verdicts import NOTES, Verdicts
 
 DIM = 6
@@ -229,6 +229,18 @@ def applied(collection: Any, entries: list[list[bytes]], reached: Any = None, wa
         return applier
 
     return asyncio.run(run())
+
+
+def test_what_comes_before_an_entry_that_is_not_known_is_applied(tmp_path: Path) -> None:
+    """A node that is too old stops before that entry, not before those that are handed to it with it."""
+    schema = kinbin.Schema(**KINDS["vectors"])
+    rows = [schema.check([f"{number}"], objects("vectors", random.Random(number), 1), None) for number in range(20)]
+    entries = [encoded(Edit("add", one.ids, one.payloads, one.rows, now=1.0)) for one in rows]
+    with kinbin.open(tmp_path) as database:
+        collection = database.create_collection("c", **KINDS["vectors"])
+        done = applied(collection, [*entries, [b"\xffof a later version"], *entries[:1]])
+        assert isinstance(done.failure, TooNew)
+        assert (applied_of(collection), collection.count()) == (20, 20)
 
 
 def test_marks_are_reached_before_anything_later(tmp_path: Path) -> None:

@@ -303,11 +303,15 @@ class ShardReplica:
         if edit.op == "compact":
             self._beside(edit.op, self.collection.compact)
         elif self.state == "live":
-            pinned = self.collection.pinned()
+            of = self.collection
+            pinned = of.pinned()
 
             def digest() -> None:
                 with pinned:
-                    self.digest = sequence, pinned.set_digest() if edit.more.get("of") == "set" else pinned.digest()
+                    found = pinned.set_digest() if edit.more.get("of") == "set" else pinned.digest()
+                if self.collection is of:
+                    # Of a copy that was thrown away meanwhile it says nothing.
+                    self.digest = sequence, found
 
             self._beside(edit.op, digest)
 
