@@ -20,8 +20,10 @@ import yaml
 from check_docs import FENCE, line_of
 from examples import OUTPUT, RUN
 from kinbin_client import Client
+from kinbin_cluster.settings import ClusterSettings
 from kinbin_service.cli import app
 from kinbin_service.key_file import parse
+from kinbin_service.settings import Settings
 from service_process import ServerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,10 +33,14 @@ INDENTED = re.compile(r"(?:^(?: {4,}\S.*)\n?)+", re.MULTILINE)
 
 NOT_RUN = {
     (CLUSTER, "make wheel"): "installs a wheel and starts a cluster until Ctrl-C; the blocks behind it run on such a one",
-    (CLUSTER, "MACHINE=m1"): "three machines with certificates; options of its commands are looked at",
+    (CLUSTER, "set -a"): "three machines with certificates; options of its commands are looked at",
     (CLUSTER, "kubectl create"): "needs Kubernetes; test_chart.py renders the chart",
     (CLUSTER, "helm template"): "needs Kubernetes; test_chart.py renders the chart",
     ("docs/guide/typescript-client.md", "import {"): "runs in tests/client/test_typescript.py",
+    (
+        "docs/guide/snapshots.md",
+        "#!/bin/sh",
+    ): "a job of cron with places of a machine; its command is in tests/cli/test_keys_of_commands.py",
     ("docs/concepts/bands.md", "P["): "a formula",
     ("docs/concepts/recall-bound.md", "P["): "a formula",
     ("docs/guide/images.md", "k(T)"): "a formula",
@@ -88,7 +94,7 @@ def of(language: str, document: str | None = None) -> pytest.MarkDecorator:
 
 
 RUNS = {("http", "docs/guide/cluster.md"), ("console", CLUSTER), ("ini", "docs/operations.md"), ("yaml", "docs/operations.md")}
-RUNS |= {("jsonc", "docs/guide/queries.md")}
+RUNS |= {("jsonc", "docs/guide/queries.md"), ("ini", CLUSTER)}
 
 
 def test_every_block_is_run_or_named_with_its_reason() -> None:
@@ -98,7 +104,7 @@ def test_every_block_is_run_or_named_with_its_reason() -> None:
     assert {
         (page, words) for page, words in NOT_RUN if not any(one.document == page and one.body.startswith(words) for one in ALL)
     } == set()
-    assert {language for language, _ in RUNS} | {"indented", "js"} == {one.language for one in ALL}
+    assert {language for language, _ in RUNS} | {"indented", "js", "sh"} == {one.language for one in ALL}
 
 
 @pytest.mark.parametrize("text", ["```sql\nselect 1\n```\n", "Words:\n\n    rm -r things\n", "    curl example.org\n"])
@@ -128,8 +134,13 @@ def test_indented_commands_of_make_are_known_to_it(block: Block) -> None:
 
 
 @of("ini")
-def test_a_file_of_keys_is_read(block: Block) -> None:
-    """What reads files of keys takes the one that is shown, its hashes written out."""
+def test_a_file_is_read(block: Block) -> None:
+    """What reads files of keys takes the one that is shown, its hashes written out; variables of a cluster are settings."""
+    if block.document == CLUSTER:
+        names = {line.partition("=")[0] for line in block.body.splitlines() if not line.startswith("#")}
+        known = {f"KINBIN_{name.upper()}" for name in Settings.model_fields}
+        assert names <= known | {f"KINBIN_CLUSTER_{name.upper()}" for name in ClusterSettings.model_fields}
+        return
     keys = parse(re.sub(r"([0-9a-f]{16})…", r"\g<1>" + "0" * 48, block.body))
     assert [(key.name, key.role) for key in keys] == [("grafana", "metrics"), ("shop", "write")]
 
