@@ -54,9 +54,10 @@ RELEASE = 5.0
 """So long a node keeps the copy of a shard that it has left: until every gateway has heard, and has its answers."""
 
 LEFT_OVER = 120.0
-UNNAMED = 3_600.0
-"""Longer than storing a snapshot takes: it is named once it is whole."""
 """What belongs to no collection for so long is removed; a collection that is being made has its logs before its record."""
+
+UNNAMED = 3_600.0
+"""So long a file that no snapshot names stays: storing one takes less, and it is named once it is whole."""
 
 
 class Controller:

@@ -102,7 +102,8 @@ def test_a_server_without_a_certificate_heeds_sighup(
         for default in (signal.SIG_IGN, signal.SIG_DFL):
             signal.signal(signal.SIGHUP, default)
             server.heed_hangups(running)
-            os.kill(os.getpid(), signal.SIGHUP) if default is signal.SIG_DFL else None
+            if default is signal.SIG_DFL:
+                os.kill(os.getpid(), signal.SIGHUP)
             assert (signal.getsignal(signal.SIGHUP) is signal.SIG_IGN) == (default is signal.SIG_IGN)
     finally:
         signal.signal(signal.SIGHUP, previous)

@@ -192,7 +192,8 @@ def chosen_data(data: Path | None, url: str | None) -> Path:
 
 def _given(path: Path | None, variable: str) -> bool:
     """Whether a path was given by an option, and is not that of the environment."""
-    return path is not None and path != Path(os.environ.get(variable) or os.devnull)
+    usual = os.environ.get(variable)
+    return path is not None and not (usual and path == Path(usual))
 
 
 @contextmanager

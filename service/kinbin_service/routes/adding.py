@@ -37,6 +37,10 @@ class Skipped:
     detail: str
 
 
+Source = tuple[dict[str, Any], Sequence[int], Mapping[int, Refusal]]
+"""What bad items may be left out of: a body, the lines of it, and the faults of those that are no JSON, by position."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """The items of one add, from a body of any kind."""
@@ -58,8 +62,8 @@ class Batch:
     """Of the items in the body; None: one after the other."""
     bad: Sequence[Skipped] = ()
     """What was left out of it."""
-    source: tuple[dict[str, Any], Sequence[int], Mapping[int, Refusal]] | None = None
-    """Of one that leaves out bad items: its body, the lines of it, and the faults of those that are no JSON, by position."""
+    source: Source | None = None
+    """Of one that leaves out bad items: what it is made of again where the collection takes others."""
 
     @property
     def carries(self) -> Carried:
@@ -130,10 +134,10 @@ def _skips(content: Any) -> bool:
     return isinstance(content, dict) and content.get("on_error") == "skip"
 
 
-def _skipping(source: tuple[dict[str, Any], Sequence[int], Mapping[int, Refusal]], wanted: Carried | None = None) -> Batch:
+def _skipping(source: Source, wanted: Carried | None = None) -> Batch:
     """The good items of a body: all of them if that goes, or those that are good by themselves.
 
-    source: see `Batch`. wanted: what items of the collection carry; None: as the first good one does, until the collection is known.
+    wanted: what items of the collection carry; None: as the first good one does, until the collection is known.
     """
     content, lines, faults = source
     if not faults and wanted is None:
