@@ -16,7 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import kinbin
@@ -30,13 +30,15 @@ APPLIED = b"applied"
 """The note that holds the last applied sequence, in 8 bytes."""
 STORED = b"stored"
 """The note that holds when the servers stored that entry, a float64: it tells it from another one of its sequence."""
+TERM = b"term"
+"""The note that holds the latest term by which settings were changed, in 8 bytes."""
 MOST_ENTRIES, GROUP_BYTES = 64, 4 * 1_048_576
 """Of a transaction: entries, and bytes of their messages beyond which no other one is added."""
 WAITING_BYTES = 16 * 1_048_576
 """Of messages that wait to be applied: beyond it reading pauses."""
 SAME_TIME = 3_600.0
-"""Entries are applied together if their gateways' clocks are at most so many seconds apart: what has expired is looked for in what was
-stored before a transaction."""
+"""Entries are applied together if they were stored at most so many seconds apart: what has expired is looked for in what was there
+before a transaction."""
 RETRY_SECONDS = 0.5
 
 log = logging.getLogger("kinbin.cluster.applying")
@@ -88,8 +90,9 @@ def apply(
         kinbin.StorageError: nothing was done; StorageBusy: it may have been, `applied_of` tells.
     """
     group = collection.together()
-    for _, edit in taken:
-        if isinstance(edit, BadMessage):
+    term, wrong = _terms(collection, [edit for _, edit in taken])
+    for place, (_, edit) in enumerate(taken):
+        if place in wrong or isinstance(edit, BadMessage):
             group.nothing()
         else:
             _APPEND[edit.op](group, edit)
@@ -98,15 +101,34 @@ def apply(
 
     def notes(outcomes: list[Any]) -> dict[bytes, bytes | None]:
         made[:] = [
-            (sequence, told(edit if isinstance(edit, BadMessage) else outcome))
-            for (sequence, edit), outcome in zip(taken, outcomes, strict=True)
+            (sequence, told(wrong.get(place, edit if isinstance(edit, BadMessage) else outcome)))
+            for place, ((sequence, edit), outcome) in enumerate(zip(taken, outcomes, strict=True))
         ]
         noted.update(verdicts.noting(made))
-        return noted | {APPLIED: taken[-1][0].to_bytes(8, "big"), STORED: None if stored is None else struct.pack(">d", stored)}
+        of_term = {} if term is None else {TERM: term.to_bytes(8, "big")}
+        return noted | of_term | {APPLIED: taken[-1][0].to_bytes(8, "big"), STORED: None if stored is None else struct.pack(">d", stored)}
 
     group.commit(notes)
     verdicts.noted(made, noted)
     return made
+
+
+def _terms(collection: kinbin.Collection, edits: Sequence[Edit | BadMessage]) -> tuple[int | None, dict[int, kinbin.KinbinError]]:
+    """The latest term of what changes settings, None if nothing here does; by place what is of an earlier term than was seen before it."""
+    latest: int | None = None
+    late: dict[int, kinbin.KinbinError] = {}
+    for place, edit in enumerate(edits):
+        term = None if isinstance(edit, BadMessage) else edit.more.get("term")
+        if not isinstance(term, int) or not 0 <= term < 1 << 63:
+            continue
+        if latest is None:
+            note = collection.note(TERM)
+            latest = 0 if note is None else int.from_bytes(note, "big")
+        if term < latest:
+            text = "another request changed settings meanwhile: look at them, and send it again; nothing was written"
+            late[place] = kinbin.StorageBusy(text)
+        latest = max(latest, term)
+    return latest, late
 
 
 def _add(group: kinbin.Together, edit: Edit) -> None:
@@ -288,7 +310,8 @@ class Applier:
 
 def _decoded(entry: Entry) -> Edit | BadMessage:
     try:
-        return decoded(entry.parts)
+        # When it was stored is one clock for all gateways, and the same for all replicas.
+        return replace(decoded(entry.parts), now=entry.time)
     except TooNew:
         raise
     except BadMessage as error:

@@ -6,7 +6,7 @@
 | a node that is lost | after `replace_after_seconds` | others take its shards: `moves.settled` |
 | drain, move | at once | the same |
 | snapshots | so many messages or bytes after the last one | the holder is asked for one |
-| truncation of logs | two snapshots are there | up to the older one, and no further than each live copy has applied |
+| truncation of logs | two snapshots are there | up to the older one, and as far as each live copy has applied; see `SLOW` |
 | digests | every `digest_seconds` | a mark in the log; a copy that differs from the others is made anew, and reported |
 | a node whose files are older than what it told | as it tells | it is reported, by whoever heard both |
 | what is left of dropped collections | two minutes after it was first seen | logs, snapshots and records are removed |
@@ -55,6 +55,9 @@ RELEASE = 5.0
 
 LEFT_OVER = 120.0
 """What belongs to no collection for so long is removed; a collection that is being made has its logs before its record."""
+
+SLOW = 8
+"""A log is kept for copies that are behind its snapshots until it is so many times as long as what a snapshot is made after."""
 
 UNNAMED = 3_600.0
 """So long a file that no snapshot names stays: storing one takes less, and it is named once it is whole."""
@@ -199,7 +202,8 @@ class Controller:
         wrong = divergent(shard.holder, compared)
         if not wrong:
             return
-        # Copies are made anew from the holder's snapshots: one that is wrong is to make no more, and a right one makes the next now.
+        # Copies are made anew from the holder's snapshots: one that is wrong is to make no more, what it made is not taken where there is
+        # another way, and a right one makes the next now.
         right = sorted(set(compared) - set(wrong))
         holder = right[0] if shard.holder in wrong and right else shard.holder
         self._marked[place] = self._connection.clock() - self._settings.digest_seconds  # so that the new copies are compared, too
@@ -208,6 +212,7 @@ class Controller:
         await self._registry.put_job(
             f"divergence.{place[0]}.{place[1]}", {"at": time.time(), "sequence": newest, "nodes": wrong, "holder": shard.holder}
         )
+        await self._registry.doubt_snapshots(*place, wrong)
         await self._registry.change_shard(*place, lambda held: _judged(held, wrong, holder, newest) if held == shard else held)
 
     # ------------------------------------------------------------------------------------- disks
@@ -242,13 +247,16 @@ class Controller:
             return
         state = await self._log.state(*place)
         record = picture.snapshots.get(place)
-        snapshots = record.newest if record is not None else []
+        snapshots = record.sound if record is not None else []
         newest = snapshots[0].sequence if snapshots else 0
         due = state.last - newest >= settings.snapshot_messages or (state.bytes >= settings.snapshot_bytes and state.last > newest)
         if due and shard.snapshot_asked <= newest:
             await self._registry.change_shard(*place, lambda held: replace(held, snapshot_asked=max(held.snapshot_asked, state.last)))
         if len(snapshots) == 2:
-            before = 1 + min([snapshots[1].sequence, *picture.applied(*place).values()])
+            # A copy that does not go on, or is slower than the writes, would fill the servers' disks: it begins with a snapshot then.
+            long = state.bytes >= SLOW * settings.snapshot_bytes or state.last - state.first >= SLOW * settings.snapshot_messages
+            waited_for = [] if long else picture.applied(*place).values()
+            before = 1 + min([snapshots[1].sequence, *waited_for])
             if before > state.first:
                 await self._log.truncate(*place, before)
 
@@ -278,8 +286,8 @@ class Controller:
 
 
 def _judged(shard: Shard, wrong: Sequence[str], holder: str | None, sequence: int) -> Shard:
-    """A shard some of whose copies are wrong. A new holder is asked for a snapshot of a later state than that."""
-    asked = shard.snapshot_asked if holder == shard.holder else max(shard.snapshot_asked, sequence)
+    """A shard some of whose copies are wrong. A right holder is asked for a snapshot of a later state than that."""
+    asked = max(shard.snapshot_asked, sequence)
     return replace(shard, rebuild=tuple(dict.fromkeys((*shard.rebuild, *wrong))), holder=holder, snapshot_asked=asked)
 
 

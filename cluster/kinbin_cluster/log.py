@@ -115,15 +115,15 @@ class Log:
     async def take(self, uid: str, shard: int, *, edits: bool, seconds: float = 15.0) -> None:
         """Let a shard's log take edits, or none: from then on a publish raises LogUnavailable, whoever does it. Others go on reading.
 
-        The stream's subject is another one meanwhile. What a server had taken before may still be stored: see `end`. Raises LogUnavailable,
-        NotThere.
+        The stream's subject is another one meanwhile. What a server had taken before may still be stored: see `end`. It is asked for even
+        where it is so already: a request before, whose answer was lost, may not be done yet, and this one comes behind it.
+        Raises LogUnavailable, NotThere.
         """
         subject = _subject(uid, shard) + ("" if edits else _CLOSED)
 
         async def change() -> None:
             config = (await self._js.stream_info(_stream(uid, shard))).config
-            if config.subjects != [subject]:
-                await self._js.update_stream(replace(config, subjects=[subject]))
+            await self._js.update_stream(replace(config, subjects=[subject]))
 
         await until_answered(change, seconds)
 

@@ -60,7 +60,7 @@ class Edit:
     """n places in the batch as it came to the gateway, which problems are told by; None: 0, 1 and so on."""
     idempotency_key: str | None = None
     now: float = 0.0
-    """Seconds since 1970 by the gateway's clock: replicas read no clock of their own."""
+    """Seconds since 1970: as it is written by the gateway's clock, which nothing is decided by; as it is applied when the log stored it."""
     filter: Any = None
     """Of delete_by_filter, as JSON."""
     more: Mapping[str, Any] = field(default_factory=dict)

@@ -55,6 +55,8 @@ class Collection(Record):
     created: float
     closed: str = ""
     """Whether writes are refused: "pause" while other shards take over its last edits, "kept" when they have. "": it is open."""
+    closed_by: str = ""
+    """Which run of a command closed it: what follows from that is that run's, or of who goes on with its job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +93,25 @@ class Snapshot(Record):
     bytes: int
     node: str
     made: float
+    doubted: bool = False
+    """Whether the copy that it was made of was found to differ from others since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshots(Record):
-    """The newest two snapshots of a shard, the newest first."""
+    """The newest two snapshots of a shard, the newest first; more where they are doubted and there is no sound one yet."""
 
     held: tuple[dict[str, Any], ...] = ()
 
     @property
     def newest(self) -> list[Snapshot]:
         """They, as records."""
-        return [Snapshot(**snapshot) for snapshot in self.held]
+        return [Snapshot.from_json(orjson.dumps(snapshot)) for snapshot in self.held]
+
+    @property
+    def sound(self) -> list[Snapshot]:
+        """Those that nobody doubts."""
+        return [one for one in self.newest if not one.doubted]
 
 
 @dataclass(frozen=True, slots=True)

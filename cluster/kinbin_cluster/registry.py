@@ -30,6 +30,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
+import zstandard
 from nats.errors import Error as NatsError
 
 from kinbin_cluster.bucket import SECONDS, Bucket, Put
@@ -54,6 +55,8 @@ R = TypeVar("R", bound=Record)
 BUCKET = "kinbin"
 _HEARD_SECONDS = 2.5
 """Nodes and gateways tell more often that they live, as it is set by default."""
+_PLAIN_BYTES, _MOST_TOLD_BYTES = 64 * 1_024, 64 * 1_048_576
+"""Of what a node tells: it is compressed above the first, a tenth of it then; servers take 1 MiB."""
 
 
 class Registry:
@@ -164,7 +167,7 @@ class Registry:
 
     async def _heard(self, message: Msg) -> None:
         try:
-            self.picture.hear(message.subject.rpartition(".")[2], message.data)
+            self.picture.hear(message.subject.rpartition(".")[2], _unpacked(message.data))
         except (ValueError, TypeError, AttributeError):
             _log.exception("what %s told cannot be read", message.subject)
         await self._announce()
@@ -183,7 +186,7 @@ class Registry:
         """Tell that a node lives, how far its shards are, and `more` of itself (version, load). Never fails: the next one is near."""
         told = more | {"shards": {f"{uid}.{number}": asdict(replica) for (uid, number), replica in shards.items()}}
         with contextlib.suppress(NatsError, OSError):
-            await self._connection.client.publish(f"kinbin.beat.{node}", orjson.dumps(told))
+            await self._connection.client.publish(f"kinbin.beat.{node}", _packed(orjson.dumps(told)))
 
     async def beat_gateway(self, gateway: Gateway) -> None:
         """Tell that a gateway lives."""
@@ -338,17 +341,31 @@ class Registry:
         await self._bucket.delete(_shard_key(uid, shard))
 
     async def add_snapshot(self, uid: str, shard: int, snapshot: Snapshot) -> list[Snapshot]:
-        """Enter a snapshot of a shard. Returns those that are superseded: all but the newest two, whose objects may be removed."""
+        """Enter a snapshot of a shard. Returns those that are superseded: all but the newest two, whose objects may be removed.
+
+        A sound one supersedes all that are doubted.
+        """
         dropped: list[Snapshot] = []
 
         def enter(held: bytes | None) -> bytes:
             every = {one.object: one for one in [*(Snapshots.from_json(held).newest if held else ()), snapshot]}
             ordered = sorted(every.values(), key=lambda one: one.sequence, reverse=True)
-            dropped[:] = ordered[2:]
-            return Snapshots(tuple(asdict(one) for one in ordered[:2])).to_json()
+            kept = [one for one in ordered if not one.doubted][:2] or ordered[:2]
+            dropped[:] = [one for one in ordered if one not in kept]
+            return Snapshots(tuple(asdict(one) for one in kept)).to_json()
 
         await self._bucket.put(f"snapshots.{uid}.{shard}", enter)
         return dropped
+
+    async def doubt_snapshots(self, uid: str, shard: int, nodes: Sequence[str]) -> None:
+        """Note that copies of these nodes were found to differ from others: their snapshots serve only where there is no other way."""
+
+        def doubt(held: bytes) -> bytes:
+            record = Snapshots.from_json(held)
+            return Snapshots(tuple(asdict(replace(one, doubted=one.doubted or one.node in nodes)) for one in record.newest)).to_json()
+
+        with contextlib.suppress(NotThere):
+            await self._bucket.change(f"snapshots.{uid}.{shard}", doubt)
 
     async def remove_snapshots(self, uid: str, shard: int) -> None:
         """Forget the snapshots of a shard."""
@@ -385,6 +402,24 @@ def _set(records: dict[Any, Any], key: Any, record: Any) -> None:
         records.pop(key, None)
     else:
         records[key] = record
+
+
+def _packed(told: bytes) -> bytes:
+    """What a node tells; compressed where it has so many shards that NATS might not take it."""
+    return told if len(told) <= _PLAIN_BYTES else zstandard.ZstdCompressor(write_content_size=True).compress(told)
+
+
+def _unpacked(told: bytes) -> bytes:
+    """The same again. Raises ValueError."""
+    if told[:4] != zstandard.FRAME_HEADER:
+        return told
+    size = zstandard.frame_content_size(told)
+    if not 0 <= size <= _MOST_TOLD_BYTES:
+        raise ValueError(f"a node tells {size} bytes")
+    try:
+        return zstandard.ZstdDecompressor().decompress(told, max_output_size=size)
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from None
 
 
 def _shard_key(uid: str, shard: int) -> str:

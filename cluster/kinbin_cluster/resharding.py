@@ -8,7 +8,9 @@
 | while writes pause | refuses writes; opened by the command itself unless it was killed | it is opened first, then as above |
 | after contents were compared | closed | the names are brought to their end, nothing else |
 
-One command at once works on a collection (a lease). How far it is stands in the registry: `jobs.reshard.{name}`.
+One command at once works on a collection (a lease). How far it is stands in the registry: `jobs.reshard.{name}`. A command that has
+stalled while another one began takes no further step: the old collection's record says which run has closed it (`closed_by`), and what
+is not of that run opens nothing and changes no name.
 """
 
 from __future__ import annotations
@@ -17,20 +19,19 @@ import asyncio
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import kinbin
 from kinbin_cluster.commands import Refused, Session, Tell, opened
-from kinbin_cluster.connecting import ended
 from kinbin_cluster.copying import MODULUS, Copy
 from kinbin_cluster.errors import ClusterError, NotThere
 from kinbin_cluster.gateway.creating import created
-from kinbin_cluster.leases import Lease
+from kinbin_cluster.leases import Lease, alone
 from kinbin_cluster.message import Edit, encoded
 from kinbin_cluster.picture import Collection, Picture
 from kinbin_cluster.settings import ClusterSettings
@@ -43,8 +44,10 @@ _FEW, _ROUNDS = 200, 8
 _PAUSE_SECONDS = 60.0
 """Longest pause: what is not done then is broken off, and the old collection opened again."""
 _MARK_SECONDS = 5.0
-_LEASE_SECONDS = 1.0
+_LEASE_SECONDS = 6.0
+"""Longest wait for the lease: a command that was killed has it for 5 s."""
 
+T = TypeVar("T")
 Job = dict[str, Any]
 
 
@@ -65,12 +68,13 @@ async def reshard(
     """
     async with opened(settings) as session:
         old = _named(session, name)
-        async with _alone(session, old.name):
+        async with _alone(session, old.name) as lease:
+            old = _named(session, name)  # who had the lease before may have changed it
             job = _job(session, old.name)
             try:
                 if not _only_names(old, job):
                     await _begun_anew(session, old, job)
-                    job = await _copied(session, old, (shards, replicas), tell, scratch)
+                    job = await _copied(session, old, (shards, replicas), partial(_see_that_it_is_ours, lease, old.name), tell, scratch)
                 pause = await _swapped(session, job)
             except (Refused, ClusterError):
                 await _cleared(session, old.name)
@@ -87,6 +91,7 @@ async def cancel(settings: ClusterSettings, name: str, tell: Tell) -> None:
     async with opened(settings) as session:
         old = _named(session, name)
         async with _alone(session, old.name):
+            old = _named(session, name)
             job = _job(session, old.name)
             if _only_names(old, job):
                 raise Refused(f"{old.name} was copied, and its name only has to follow: run it again without --cancel")
@@ -107,40 +112,32 @@ def _job(session: Session, name: str) -> Job:
 
 def _only_names(found: Collection, job: Job) -> bool:
     """Whether all is copied and compared, and nothing was written since."""
-    return bool(job["state"] == "swapping" and (found.uid != job["old"] or found.closed))
+    return bool(job["state"] == "swapping" and (found.uid != job["old"] or (found.closed and found.closed_by == job.get("run", ""))))
 
 
-@asynccontextmanager
-async def _alone(session: Session, name: str) -> AsyncIterator[None]:
+def _alone(session: Session, name: str) -> AbstractAsyncContextManager[Lease]:
     """Hold the lease of a collection. Raises Refused when another command does."""
     lease = Lease(session.registry, f"reshard.{name}", f"command-{secrets.token_hex(4)}", session.connection.clock)
-    until = time.monotonic() + 6.0  # one that was killed holds it for 5 s
-    while not await lease.hold():
-        if time.monotonic() > until:
-            raise Refused(f"another command cuts {name} into other shards just now")
-        await asyncio.sleep(_LEASE_SECONDS)
+    return alone(lease, _LEASE_SECONDS, lambda: Refused(f"another command cuts {name} into other shards just now"))
 
-    async def keep() -> None:
-        while True:
-            await asyncio.sleep(_LEASE_SECONDS)
-            await lease.hold()
 
-    keeping = asyncio.create_task(keep())
-    try:
-        yield
-    finally:
-        await ended(keeping)
-        await lease.free()
+def _see_that_it_is_ours(lease: Lease, name: str) -> None:
+    if not lease.sure:
+        raise ClusterError(f"this command stalled for too long, and another one may work on {name} by now: run it again")
 
 
 async def _begun_anew(session: Session, old: Collection, job: Job) -> None:
     """Undo what a command that was broken off has left."""
     if old.closed == "kept":
         raise Refused(f"{old.name} is kept as it was before it was cut into other shards: name the one that took its name")
-    if job["state"] != "none" and job["into"] in session.picture.collections:
-        await session.registry.drop_collection(job["into"])
-    if old.closed:
-        await _opened(session, old)
+    # First of all: from here on the command that closed it, should it still run, opens nothing and changes no name.
+    await _opened(session, old, old.closed_by)
+    if job["state"] != "none":
+        collections = session.picture.collections
+        if job["into"] in collections:
+            await session.registry.drop_collection(job["into"])
+        if job["kept"] in collections and collections[job["kept"]].uid == old.uid:
+            await session.registry.drop_name(job["kept"])
     await session.registry.put_job(f"reshard.{old.name}", {"state": "none"})
 
 
@@ -160,11 +157,16 @@ async def _cleared(session: Session, name: str) -> None:
 # ----------------------------------------------------------------------------------------------- copying
 
 
-async def _copied(session: Session, old: Collection, spread: tuple[int, int | None], tell: Tell, scratch: Path | None) -> Job:
-    """Make the new collection, fill it, and close the old one, which holds the same then. Returns the job, for `_swapped`."""
+async def _copied(
+    session: Session, old: Collection, spread: tuple[int, int | None], see: Callable[[], None], tell: Tell, scratch: Path | None
+) -> Job:
+    """Make the new collection, fill it, and close the old one, which holds the same then. Returns the job, for `_swapped`.
+
+    see: raises where another command may be at work by now.
+    """
     shards, replicas = spread
     job: Job = {
-        "state": "copying", "name": old.name, "old": old.uid, "shards": shards,
+        "state": "copying", "name": old.name, "old": old.uid, "shards": shards, "run": secrets.token_hex(8),
         "into": f"{old.name[:40]}-to-{shards}-shards", "kept": f"{old.name[:40]}-was-{old.uid[:8]}",
     }  # fmt: skip
     if {job["into"], job["kept"]} & {*session.picture.collections, *session.picture.aliases}:
@@ -177,7 +179,7 @@ async def _copied(session: Session, old: Collection, spread: tuple[int, int | No
             copy.new = await _created(session, job["into"], copy.configuration(), (shards, replicas or old.replicas))
             job["new"] = copy.new.uid
             await _rounds(session, copy, tell)
-            return await _closed(session, copy, job, tell)
+            return await _closed(session, copy, job, see, tell)
 
 
 async def _created(session: Session, name: str, configuration: dict[str, Any], spread: tuple[int, int]) -> Collection:
@@ -215,16 +217,17 @@ def _is_applied(place: tuple[str, int], last: int, picture: Picture) -> bool:
     return max(picture.applied(*place).values(), default=0) >= last
 
 
-async def _closed(session: Session, copy: Copy, job: Job, tell: Tell) -> Job:
+async def _closed(session: Session, copy: Copy, job: Job, see: Callable[[], None], tell: Tell) -> Job:
     """Close the old collection, take over its last edits, and compare. It is opened again unless all of it is alike."""
     tell("writes pause")
     began = time.time()
     alike = False
     try:
         async with asyncio.timeout(_PAUSE_SECONDS):
-            await _paused(session, copy.old)
-            await asyncio.gather(*(session.log.take(copy.old.uid, number, edits=False) for number in range(copy.old.shards)))
-            ends = await asyncio.gather(*(_end(session, copy.old.uid, number) for number in range(copy.old.shards)))
+            see()
+            await _paused(session, copy.old, job["run"])
+            await _all(session.log.take(copy.old.uid, number, edits=False) for number in range(copy.old.shards))
+            ends = await _all(_end(session, copy.old.uid, number) for number in range(copy.old.shards))
             await copy.caught_up(_PAUSE_SECONDS, ends)
             written = await copy.round()
             await copy.settings()
@@ -234,6 +237,7 @@ async def _closed(session: Session, copy: Copy, job: Job, tell: Tell) -> Job:
             for number, end in enumerate(ends):
                 if await session.log.last(copy.old.uid, number) > end:
                     raise Refused(f"shard {number} was written to though it takes no writes: nothing was changed, try again")
+            see()
             done = job | {"state": "swapping", "items": copy.count, "closed": began}
             await session.registry.put_job(f"reshard.{copy.old.name}", done)
             alike = True
@@ -244,18 +248,31 @@ async def _closed(session: Session, copy: Copy, job: Job, tell: Tell) -> Job:
             # First of all, so that nobody takes it for copied once it takes writes again.
             await session.registry.put_job(f"reshard.{copy.old.name}", job)
             if session.picture.collection_of(copy.old.uid) is not None:
-                await _opened(session, copy.old)
+                await _opened(session, copy.old, job["run"])
                 tell("writes go on")
     return done
 
 
-async def _paused(session: Session, old: Collection) -> None:
+async def _all(several: Iterable[Awaitable[T]]) -> list[T]:
+    """What all of several return, once each has ended: nothing of them goes on behind an error of one."""
+    tasks = [asyncio.ensure_future(one) for one in several]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _paused(session: Session, old: Collection, run: str) -> None:
     """Have gateways refuse writes. Raises Refused where the name is gone, or another collection's."""
 
     def paused(held: Collection) -> Collection:
         if held.uid != old.uid:
             raise Refused(f"{old.name} was dropped meanwhile, and another collection has its name")
-        return replace(held, closed="pause")
+        if held.closed and held.closed_by != run:
+            raise Refused(f"another command cuts {old.name} into other shards by now")
+        return replace(held, closed="pause", closed_by=run)
 
     try:
         await session.registry.change_collection(old.name, paused)
@@ -270,9 +287,22 @@ async def _end(session: Session, uid: str, number: int) -> int:
     return await session.log.end(uid, number, payload, name, seconds=_PAUSE_SECONDS)
 
 
-async def _opened(session: Session, old: Collection) -> None:
-    await asyncio.gather(*(session.log.take(old.uid, number, edits=True) for number in range(old.shards)))
-    await session.registry.change_collection(old.name, lambda held: replace(held, closed="") if held.uid == old.uid else held)
+async def _opened(session: Session, old: Collection, run: str) -> None:
+    """Let a collection that a run has closed, or none has, take writes; nothing happens where another run has closed it."""
+    mine = secrets.token_hex(8)
+
+    def taken_over(held: Collection) -> Collection:
+        """Closed until its logs are open, and for that by nobody else: the run that closed it finds that it is not its own any more."""
+        ours = held.uid == old.uid and held.closed == "pause" and held.closed_by == run
+        return replace(held, closed_by=mine) if ours else held
+
+    held = await session.registry.change_collection(old.name, taken_over)
+    if held.uid != old.uid or (held.closed and held.closed_by != mine):
+        return
+    await _all(session.log.take(old.uid, number, edits=True) for number in range(old.shards))
+    await session.registry.change_collection(
+        old.name, lambda held: replace(held, closed="", closed_by="") if held.uid == old.uid and held.closed_by == mine else held
+    )
 
 
 async def _compared(session: Session, copy: Copy) -> None:
@@ -295,13 +325,16 @@ async def _digest(session: Session, uid: str, number: int) -> tuple[int, int]:
         told: list[tuple[int, int]] = []
 
         def tells(picture: Picture, told: list[tuple[int, int]] = told) -> bool:
-            for node in picture.shards[uid, number].replicas:
+            shard = picture.shards.get((uid, number))
+            for node in () if shard is None else shard.replicas:
                 replica = picture.replica(uid, number, node)
                 if replica is not None and replica.digest is not None and replica.digest[0] in marks:
                     told.append((int(str(replica.digest[1]), 16), replica.items))
-            return bool(told)
+            return bool(told) or shard is None
 
         if await session.registry.wait_for(tells, _MARK_SECONDS):
+            if not told:
+                raise Refused("the new collection was dropped meanwhile")
             return told[0]
 
 
@@ -311,14 +344,18 @@ async def _digest(session: Session, uid: str, number: int) -> tuple[int, int]:
 async def _swapped(session: Session, job: Job) -> float:
     """Bring the names to their end, from wherever they are. Returns the seconds since the old collection was closed."""
     registry, picture = session.registry, session.picture
-    new, held = picture.collections.get(job["into"]), picture.collections.get(job["name"])
-    if held is not None and held.uid == job["old"]:
+    new, held, run = picture.collections.get(job["into"]), picture.collections.get(job["name"]), job.get("run", "")
+    if held is not None and held.uid == job["old"] and held.closed_by == run:
         if new is None or new.uid != job["new"]:
             raise ClusterError(f"{job['into']}, which has all of {job['name']}, is not there any more")
         await registry.put_name(replace(held, name=job["kept"], closed="kept"))
         leads_to = replace(new, name=job["name"], created=held.created)
         with suppress(NotThere):
-            held = await registry.change_collection(job["name"], lambda now: leads_to if now.uid == job["old"] else now)
+            held = await registry.change_collection(
+                job["name"], lambda now: leads_to if now.uid == job["old"] and now.closed_by == run else now
+            )
+    if held is not None and held.uid == job["old"]:
+        raise ClusterError(f"another command works on {job['name']} by now: this one has changed nothing")
     if held is None or held.uid != job["new"]:
         raise Refused(f"{job['name']} was dropped meanwhile: the collection that was made of it is dropped as well")
     pause = round(time.time() - float(job["closed"]), 3)

@@ -49,12 +49,17 @@ def some_edit(kind: str, schema: kinbin.Schema, rng: random.Random, now: float) 
     if op == "delete_by_filter":
         return Edit(op, now=now, filter={"x": rng.randint(0, 3)} if rng.random() < 0.9 else {"$nothing": 1})
     if op == "indexes":
-        return Edit(op, now=now, more={"add": {"x": rng.choice(["number", "keyword"])}, "drop": rng.choice([[], [], ["x"]])})
+        return Edit(op, now=now, more={"add": {"x": rng.choice(["number", "keyword"])}, "drop": rng.choice([[], [], ["x"]]), **term(rng)})
     if op == "limits":
-        return Edit(op, now=now, more={"items": rng.choice([None, 8, 30])})
+        return Edit(op, now=now, more={"items": rng.choice([None, 8, 30]), **term(rng)})
     if op in {"mark", "compact"}:
         return Edit(op, now=now, more={"name": "m"})
     return Edit(op, keys, encoded_payloads if op != "delete" else None, now=now)
+
+
+def term(rng: random.Random) -> dict[str, int]:
+    """Of a change of settings: one of few terms, or none."""
+    return rng.choice([{}, {"term": rng.randint(0, 9)}])
 
 
 def history(kind: str, seed: int, n: int) -> list[list[bytes]]:
@@ -75,6 +80,12 @@ def state(collection: Any) -> tuple[Any, ...]:
     verdicts = Verdicts(collection.notes(NOTES))
     told = [verdicts.of(sequence) for sequence in range(1, applied_of(collection) + 1)]
     return ids, collection.versions(ids), digest, told, collection.limits(), collection.stats()["indexes"]["fields"].keys()
+
+
+def stored(parts: list[bytes]) -> float:
+    """When the log stored an entry: as the gateway's clock said."""
+    edit = taken(parts)
+    return 0.0 if isinstance(edit, BadMessage) else edit.now
 
 
 def taken(parts: list[bytes]) -> Edit | BadMessage:
@@ -121,6 +132,27 @@ def test_replicas_are_alike_however_entries_are_grouped(tmp_path: Path, kind: st
         assert database.collection(name).check().ok
 
 
+def test_settings_of_an_earlier_term_are_refused(tmp_path: Path) -> None:
+    """What a gateway that stalled had on its way changes nothing behind what came later: in one transaction, in two, after a restart."""
+
+    def limit(items: int, **more: Any) -> Edit:
+        return Edit("limits", more={"items": items, **more})
+
+    with kinbin.open(tmp_path) as database:
+        collection = database.create_collection("c", dim=2)
+        verdicts = Verdicts({})
+        apply(collection, [(1, limit(10, term=5)), (2, limit(20, term=4)), (3, limit(30, term=5))], verdicts)
+        assert collection.limits()["items"] == 30
+        assert (verdicts.of(2) or {})["refused"]["code"] == "storage_busy"
+    with kinbin.open(tmp_path) as database:
+        collection = database.collection("c")
+        verdicts = Verdicts(collection.notes(NOTES))
+        later = [(limit(40, term=4), 30), (limit(50), 50), (limit(60, term="x"), 60), (limit(70, term=6), 70)]
+        for sequence, (edit, wanted) in enumerate(later, 4):
+            apply(collection, [(sequence, edit)], verdicts)
+            assert collection.limits()["items"] == wanted
+
+
 def go_on(path: str, messages: bytes, kill_at: int = 1_000, when: str = "in") -> None:
     """Apply what is not applied yet; die at some transaction."""
 
@@ -129,7 +161,7 @@ def go_on(path: str, messages: bytes, kill_at: int = 1_000, when: str = "in") ->
         applier.start()
         for number, parts in enumerate(entries, 1):
             if number > applied_of(collection):
-                await applier.feed(Entry(number, number, 0.0, parts))
+                await applier.feed(Entry(number, number, stored(parts), parts))
         assert await applier.progress.reached(len(entries), 110)
         await applier.stop()
 

@@ -144,6 +144,8 @@ async def test_copies_that_differ_are_made_anew(cluster: Cluster) -> None:
     assert cluster.registry.picture.shards[cluster.place].rebuild == ()
     cluster.nodes.digests["b"] = (7, "two")
     await cluster.until(lambda picture: picture.shards[cluster.place].rebuild == ("b",))
+    shard = cluster.registry.picture.shards[cluster.place]
+    assert shard.snapshot_asked >= 7
     await cluster.until(lambda picture: f"divergence.{cluster.uid}.0" in picture.jobs)
     assert cluster.registry.picture.jobs[f"divergence.{cluster.uid}.0"]["nodes"] == ["b"]
 
@@ -183,6 +185,14 @@ async def test_log_is_truncated_behind_two_snapshots(cluster: Cluster) -> None:
     cluster.nodes.behind["b"] = 1_000_000
     await _until_first(cluster, 7)
     assert await cluster.log.last(*cluster.place) == 10
+    # One that does not go on holds the log only until that is too long.
+    cluster.nodes.behind["b"] = 7
+    await cluster.until(lambda picture: picture.applied(*cluster.place).get("b") == 7)
+    for number in range(10, 10 + control.SLOW * 4):
+        await cluster.log.publish(*cluster.place, b"x", f"{number}", time.monotonic() + 30)
+    for sequence in (30, 35):
+        await cluster.registry.add_snapshot(*cluster.place, Snapshot(sequence, f"{cluster.uid}.0.{sequence}", 1, "a", 0.0))
+    await _until_first(cluster, 31)
 
 
 async def _until_first(cluster: Cluster, first: int) -> None:

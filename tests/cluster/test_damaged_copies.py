@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from kinbin_cluster.applying import Applier, stored_of
 from kinbin_cluster.connecting import ended
 from kinbin_cluster.node import replica as replicas
 from kinbin_cluster.node.replica import Means, ShardReplica
-from kinbin_cluster.picture import Collection, Node, Picture, Shard
+from kinbin_cluster.picture import Collection, Node, Picture, Shard, Snapshot, Snapshots
 from kinbin_cluster.shards import local_name
 
 UID = "0123456789ab"
@@ -26,7 +27,14 @@ DAMAGE = kinbin.CorruptData("the store's pages are damaged")
 
 
 class Log:
-    """A log that holds nothing."""
+    """A log that holds nothing; and a store of one snapshot."""
+
+    def __init__(self, snapshot: Path) -> None:
+        self._snapshot = snapshot
+
+    async def get(self, name: str, path: Path) -> int:
+        """It, whatever it is called."""
+        return await asyncio.to_thread(lambda: path.write_bytes(self._snapshot.read_bytes()))
 
     async def last(self, uid: str, shard: int) -> int:
         """Of a shard."""
@@ -53,7 +61,7 @@ class Registry:
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[kinbin.Database]:
     """That of a node whose replica holds an item."""
-    with kinbin.open(tmp_path) as opened:
+    with kinbin.open(tmp_path / "data") as opened:
         opened.create_collection(local_name(UID, 0), dim=2).add(["held"], [[1.0, 2.0]])
         yield opened
 
@@ -79,10 +87,13 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 @asynccontextmanager
-async def followed(database: kinbin.Database, other: str) -> AsyncIterator[tuple[Means, ShardReplica]]:
+async def followed(
+    database: kinbin.Database, other: str, snapshots: Sequence[dict[str, Any]] = ()
+) -> AsyncIterator[tuple[Means, ShardReplica]]:
     """The replica follows its log inside the block. other: what node b tells of its own copy."""
-    log: Any = Log()
+    log: Any = Log(database.path.parent / "snapshot")
     registry: Any = Registry(other)
+    registry.picture.snapshots[UID, 0] = Snapshots(tuple(snapshots))
     means = Means("a", database, registry, log, log, lambda: True)
     replica = ShardReplica(means, UID, 0)
     running = asyncio.create_task(replica.run())
@@ -129,3 +140,17 @@ async def test_damage_that_a_snapshot_meets(database: kinbin.Database) -> None:
         await until(lambda: means.counts["node_copies_thrown_away"] == 1)
         await until(lambda: replica.state == "live")
         assert database.collection(replica.name).count() == 0
+
+
+async def test_snapshots_of_a_wrong_copy_are_taken_only_where_there_is_no_other(database: kinbin.Database, tmp_path: Path) -> None:
+    """A copy that is made anew waits for a sound snapshot while another node has the shard, and is made of what there is otherwise."""
+    database.collection(local_name(UID, 0)).snapshot(tmp_path / "snapshot")
+    database.drop_collection(local_name(UID, 0))
+    doubted = asdict(Snapshot(0, "doubted", 1, "c", 0.0, doubted=True))
+    async with followed(database, "live", [doubted]) as (means, replica):
+        await until(lambda: replica.problem is not None)
+        assert "b is asked for a sound one" in str(replica.problem)
+        assert replica.state == "restoring"
+        means.registry.picture.hear("b", orjson.dumps({"shards": {f"{UID}.0": {"state": "replaying"}}}))
+        await until(lambda: replica.state == "live")
+        assert database.collection(replica.name).count() == 1

@@ -128,12 +128,12 @@ def test_copies_are_judged_when_enough_have_told(digests: dict[str, str], live: 
 
 
 def test_a_holder_that_is_wrong_makes_no_more_snapshots() -> None:
-    """A right copy is the holder from then on, and is asked for a snapshot at once: the wrong one is made anew from it."""
+    """A right copy is the holder from then on; and the holder is asked for a snapshot at once: the wrong one is made anew from it."""
     shard = Shard(("a", "b"), holder="a", snapshot_asked=5)
     after = _judged(shard, ["a"], "b", 70)
     assert (after.rebuild, after.holder, after.snapshot_asked) == (("a",), "b", 70)
     same = _judged(shard, ["b"], "a", 70)
-    assert (same.rebuild, same.holder, same.snapshot_asked) == (("b",), "a", 5)
+    assert (same.rebuild, same.holder, same.snapshot_asked) == (("b",), "a", 70)
 
 
 @pytest.mark.parametrize(("dead", "draining", "shard", "stuck"), [

@@ -13,13 +13,15 @@ import orjson
 import pytest
 
 import kinbin
+from kinbin_cluster import leases
 from kinbin_cluster.errors import LogClosed, LogRefused, LogUnavailable
-from kinbin_cluster.gateway import publishing, writes
+from kinbin_cluster.gateway import changing, publishing
 from kinbin_cluster.gateway.cutting import Part
 from kinbin_cluster.gateway.publishing import Written, written
 from kinbin_cluster.gateway.service import Gateway
 from kinbin_cluster.gateway.tokens import Token
 from kinbin_cluster.gateway.verdicts import error_of, verdict_of
+from kinbin_cluster.leases import Lease
 from kinbin_cluster.log import Published
 from kinbin_cluster.measures import Worked
 from kinbin_cluster.picture import Collection, Node, Picture, Shard
@@ -58,6 +60,8 @@ class World:
     """What the log was told of it."""
     asked: list[tuple[str, int, int]] = field(default_factory=list)
     work: Worked = field(default_factory=Worked)
+    published: list[str] = field(default_factory=list)
+    """Message ids, in order."""
 
     async def publish(
         self, uid: str, shard: int, payload: list[bytes], message_id: str, deadline: float, closed: Callable[[], bool]
@@ -66,7 +70,9 @@ class World:
         self.closed.append(closed())
         if shard in self.failing:
             raise self.failing[shard]
-        return Published(100 + shard, duplicate=False)
+        self.published.append(message_id)
+        # What comes again, under another id, lies behind.
+        return Published((100 if message_id == f"id-{shard}" else 200) + shard, duplicate=False)
 
     async def post(self, address: str, path: str, body: bytes, seconds: float) -> tuple[int, bytes] | None:
         """As the fanout does."""
@@ -74,7 +80,8 @@ class World:
         self.asked.append((address, asked["shard"], asked["sequence"]))
         if address in self.silent:
             await asyncio.Event().wait()
-        told = {"count": 5} if not asked["sequence"] else self.verdicts.get(asked["shard"], {"lagging": True})
+        told = {"count": 5} if not asked["sequence"] else self.verdicts.get(asked["sequence"], self.verdicts.get(asked["shard"]))
+        told = told or {"lagging": True}
         return 200, orjson.dumps({"verdicts": [{**asked, **told}]})
 
     @property
@@ -88,9 +95,9 @@ class World:
         picture.shards = {(UID, shard): Shard(("n1", "n2"), holder="n1") for shard in range(3)}
         return picture, self
 
-    async def write(self, *shards: int) -> Written:
+    async def write(self, *shards: int, keyed: bool = False) -> Written:
         """A write of an item or more for each of these shards."""
-        parts = [Part(shard, [b""], f"id-{shard}", 1) for shard in shards]
+        parts = [Part(shard, [b""], f"id-{shard}", 1, keyed) for shard in shards]
         log: Any = self
         return await written(log, self.nodes, COLLECTION, parts, Place("items", ("a", "b", "c")), 5.0)
 
@@ -144,6 +151,21 @@ async def test_what_no_replica_tells_is_not_acknowledged(monkeypatch: pytest.Mon
         await World({0: done(7)}).write(0, 1)
     assert refused.value.code == "outcome_unknown"
     assert "durable" in refused.value.detail
+
+
+async def test_what_replicas_have_forgotten_is_asked_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A keyed part that the log had long before is appended once more, and the shard tells by its key; one without a key never is."""
+    monkeypatch.setattr(publishing, "VERDICT_SECONDS", 60.0)
+    world = World({0: {"unknown": True}, 200: done(7, replayed=True)})
+    found = await world.write(0, keyed=True)
+    assert (found.sum("indexed"), found.replayed) == (1, True)
+    assert Token.read(found.token) == Token(UID, {0: 200})
+    assert len(set(world.published)) == 2
+    world = World({0: {"unknown": True}, 200: done(7)})
+    with pytest.raises(Refusal) as refused:
+        await world.write(0)
+    assert refused.value.code == "outcome_unknown"
+    assert world.published == ["id-0"]
 
 
 @pytest.mark.parametrize("failing", [{}, {1: LogRefused("there is no such stream")}, {1: LogUnavailable("no answer")}])
@@ -216,12 +238,13 @@ class Leases:
 
 async def test_settings_are_changed_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever gateways are asked: shards take them in one order. Who waits for long is told so; other collections do not wait."""
-    monkeypatch.setattr(writes, "_LOOK_SECONDS", 0.002)
-    service, inside, most = Leases(), 0, 0
+    monkeypatch.setattr(leases, "_LOOK_SECONDS", 0.002)
+    service, inside, most, terms = Leases(), 0, 0, list[int]()
 
     async def change() -> None:
         nonlocal inside, most
-        async with writes._alone(service, COLLECTION):
+        async with changing.changing(service, COLLECTION) as lease:
+            terms.append(lease.term)
             inside += 1
             most = max(most, inside)
             await asyncio.sleep(0.005)
@@ -230,13 +253,38 @@ async def test_settings_are_changed_one_after_the_other(monkeypatch: pytest.Monk
     async with asyncio.timeout(60):
         await asyncio.gather(*(change() for _ in range(8)))
     assert most == 1
-    monkeypatch.setattr(writes, "_SETTINGS_SECONDS", 0.01)
-    async with writes._alone(service, COLLECTION):
+    assert terms == sorted(set(terms))
+    monkeypatch.setattr(changing, "_SECONDS", 0.01)
+    async with changing.changing(service, COLLECTION):
         with pytest.raises(Refusal) as refused:
             await change()
-        async with writes._alone(service, replace(COLLECTION, uid="ba9876543210")):
+        async with changing.changing(service, replace(COLLECTION, uid="ba9876543210")):
             pass
     assert refused.value.code == "storage_busy"
+
+
+async def test_a_lease_is_renewed_as_long_as_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody takes it from who works for longer than it lasts; who cannot renew it knows that others may have it, and is not stopped."""
+    monkeypatch.setattr(leases, "_RENEW_SECONDS", 0.01)
+    service: Any = Leases()
+    mine, other = (Lease(service, "one", name, time.monotonic, seconds=0.5) for name in ("mine", "other"))
+    assert not mine.sure
+    async with leases.alone(mine, 60, AssertionError):
+        began, until = mine.term, time.monotonic() + 1.0
+        while time.monotonic() < until:
+            assert not await other.hold()
+            await asyncio.sleep(0.005)
+        assert mine.sure
+        assert mine.term > began
+        monkeypatch.setattr(service, "change_lease", unavailable)
+        async with asyncio.timeout(60):
+            while mine.sure:  # noqa: ASYNC110 - time passes
+                await asyncio.sleep(0.01)
+
+
+async def unavailable(*_: object) -> dict[str, Any]:
+    """NATS does not answer."""
+    raise LogUnavailable("no quorum")
 
 
 async def test_writes_that_wait_keep_no_read_out() -> None:

@@ -120,6 +120,30 @@ async def test_newest_two_snapshots_stay(registry: Registry) -> None:
     assert await registry.wait_for(lambda picture: [one.sequence for one in picture.snapshots[uid, 0].newest] == [30, 20], LONG)
 
 
+async def test_snapshots_that_are_doubted_make_room_for_a_sound_one(registry: Registry) -> None:
+    """Those of a node that was wrong stay while there is no other; a sound one supersedes them, however old it is."""
+    uid = secrets.token_hex(6)
+    await registry.doubt_snapshots(uid, 0, ["b"])
+    wrong = [Snapshot(sequence, f"o{sequence}", 1, "b", 0.0) for sequence in (10, 30)]
+    for one in wrong:
+        await registry.add_snapshot(uid, 0, one)
+    await registry.doubt_snapshots(uid, 0, ["b"])
+    assert await registry.wait_for(lambda picture: [one.doubted for one in picture.snapshots[uid, 0].newest] == [True, True], LONG)
+    assert registry.picture.snapshots[uid, 0].sound == []
+    sound = Snapshot(20, "o20", 1, "a", 0.0)
+    assert {one.object for one in await registry.add_snapshot(uid, 0, sound)} == {"o10", "o30"}
+    assert await registry.wait_for(lambda picture: picture.snapshots[uid, 0].newest == [sound], LONG)
+
+
+async def test_nodes_of_many_shards_are_heard(registry: Registry, other: Registry) -> None:
+    """What a node of 20,000 replicas tells is more than NATS takes; packed it arrives whole."""
+    name, told = f"n{secrets.token_hex(3)}", Replica(10**12, "live", (10**12, secrets.token_hex(16)), 10**9, 10**12)
+    shards = {(secrets.token_hex(6), number): told for number in range(20_000)}
+    await registry.beat(name, shards)
+    assert await other.wait_for(lambda picture: picture.is_live(name), LONG)
+    assert all(other.picture.replica(uid, number, name) == told for uid, number in shards)
+
+
 async def test_what_nodes_tell_is_heard(registry: Registry, other: Registry) -> None:
     """A node that tells of itself lives, with what it has applied; a gateway, too."""
     name = f"n{secrets.token_hex(3)}"

@@ -8,7 +8,8 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import httpx
@@ -18,7 +19,7 @@ from typer.testing import CliRunner
 pytest.importorskip("nats", reason="the extra cluster is not installed")
 
 from kinbin_cluster import copying, registry, resharding, rounds
-from kinbin_cluster.commands import Refused
+from kinbin_cluster.commands import Refused, opened
 from kinbin_cluster.dev import DevCluster
 from kinbin_cluster.errors import ClusterError
 from kinbin_cluster.message import Edit, encoded
@@ -310,14 +311,18 @@ def test_what_differs_is_found_and_the_old_one_takes_writes_again(
     assert held(gateway, name) == contents | new
 
 
-def _before(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, act: Callable[[], object]) -> None:
-    """Do something before a step of the command, once."""
+def _before(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, act: Callable[[], object], *, stalled: bool = False) -> None:
+    """Do something before a step of the command, once; stalled: meanwhile the command does nothing else either."""
     step: Callable[..., Any] = getattr(owner, name)
     acts = iter([act])
 
     async def acting(*arguments: Any, **options: Any) -> Any:
         for one in acts:
-            await asyncio.to_thread(one)
+            if stalled:
+                with ThreadPoolExecutor() as threads:
+                    threads.submit(one).result()
+            else:
+                await asyncio.to_thread(one)
         return await step(*arguments, **options)
 
     monkeypatch.setattr(owner, name, acting)
@@ -376,6 +381,56 @@ def test_dropped_meanwhile(
         assert filled_again.status_code == 201
 
 
+@pytest.mark.parametrize(("step", "shards"), [("_rounds", 4), ("_compared", 4), ("_swapped", 3)])
+def test_a_command_that_stalled_changes_nothing(
+    step: str, shards: int, cluster: DevCluster, gateway: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose lease another one has taken meanwhile: it opens no log, and the name leads where the other one has led it, or both would."""
+    name, contents = filled(gateway, 20)
+    later: Contents = {"later": ([9.0, 1.0], None)}
+
+    def another() -> None:
+        monkeypatch.undo()
+        asyncio.run(steal(cluster, name))
+        # Behind the comparison it brings the names of the first to their end, and what it was asked for is not begun.
+        reshard(cluster, name, 4)
+        assert write(gateway, name, later) == 200
+
+    _before(monkeypatch, resharding, step, another, stalled=True)
+    with nullcontext() if step == "_swapped" else pytest.raises((Refused, ClusterError)):
+        reshard(cluster, name, 3)
+    until(lambda: has_shards(gateway, name, shards))
+    assert held(gateway, name) == contents | later
+    reshard(cluster, name, 2)
+    until(lambda: has_shards(gateway, name, 2))
+    assert held(gateway, name) == contents | later
+
+
+async def steal(cluster: DevCluster, name: str) -> None:
+    """Let the lease of a command go, as if it had not been renewed."""
+    async with opened(settings_of(cluster)) as session:
+        await session.registry.change_lease(f"reshard.{name}", lambda held: held | {"owner": ""} if held else held)
+
+
+async def test_nothing_goes_on_behind_an_error_of_one() -> None:
+    """Of several logs that are closed at once one fails: the others are waited for before anything is opened again."""
+    ended: list[str] = []
+
+    async def slow() -> None:
+        try:
+            await asyncio.sleep(3_600)
+        finally:
+            await asyncio.sleep(0.01)
+            ended.append("slow")
+
+    async def failing() -> None:
+        raise ClusterError("no")
+
+    with pytest.raises(ClusterError, match="no"):
+        await resharding._all([slow(), failing()])
+    assert ended == ["slow"]
+
+
 class Killed(BaseException):
     """Nothing is put right after it."""
 
@@ -410,8 +465,8 @@ def test_killed_in_the_pause_it_is_given_up(cluster: DevCluster, gateway: httpx.
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(resharding, "_compared", killed)
-        patch.setattr(resharding, "_opened", killed)
+        _before(patch, resharding, "_compared", lambda: patch.setattr(resharding, "_opened", killed))
+        patch.setattr(resharding, "_digest", killed)
         with pytest.raises(Killed):
             reshard(cluster, name, 3)
     until(lambda: refused(gateway, name, 503, "storage_busy"))

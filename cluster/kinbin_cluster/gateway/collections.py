@@ -11,12 +11,11 @@ from starlette.responses import Response
 
 import kinbin
 from kinbin_cluster.errors import Aliased, Changed, Exists, LogUnavailable, NotThere
+from kinbin_cluster.gateway.changing import changing, index_parts
 from kinbin_cluster.gateway.creating import SHARDS, created, not_known
-from kinbin_cluster.gateway.cutting import same_for_all
 from kinbin_cluster.gateway.describing import describe
 from kinbin_cluster.gateway.publishing import written
 from kinbin_cluster.gateway.schemas import collection_named
-from kinbin_cluster.message import Edit
 from kinbin_cluster.picture import Collection
 from kinbin_cluster.shards import MOST_SHARDS
 from kinbin_service.documented import NAMED, route
@@ -85,8 +84,9 @@ async def create_collection(request: Request, name: Name) -> Response:
             text = f"the collection exists with {held.shards} shards of {held.replicas} replicas; choose another name or drop it first"
             raise kinbin.CollectionExists(text)
         if wanted["indexes"]:
-            parts = same_for_all(Edit("indexes", more={"add": wanted["indexes"], "drop": []}), held.shards)
-            await written(service.log, (service.picture, service.fanout), held, parts, Place(), service.cluster_settings.publish_seconds)
+            async with changing(service, held) as lease:
+                parts, seconds = index_parts(held, wanted["indexes"], (), lease), service.cluster_settings.publish_seconds
+                await written(service.log, (service.picture, service.fanout), held, parts, Place(), seconds)
         return reply(encode(await describe(service, held)), 200)
 
 

@@ -34,10 +34,17 @@ class Part:
     message_id: str
     """The servers append what has it once in two minutes. With an idempotency key it is of that and the content, else it is new."""
     items: int
+    keyed: bool = False
+    """Whether the shard keeps what came of it, by an idempotency key."""
 
     def numbered(self, first: int) -> Part:
         """The same part of an add, whose batch has its rows numbered from `first` on."""
         return replace(self, messages=numbered(self.messages, first))
+
+    def again(self) -> Part:
+        """The same part, to be appended once more whatever the servers remember: it does nothing where its key is known."""
+        assert self.keyed, "it would be done twice"
+        return replace(self, message_id=secrets.token_hex(16))
 
 
 def add_parts(checked: kinbin.Checked, shards: int, terms: Mapping[str, Any]) -> list[Part]:
@@ -100,7 +107,7 @@ def _of_shard(edit: Edit, which: NDArray[np.int64]) -> Edit:
 
 def _part(shard: int, edit: Edit, now: float) -> Part:
     message_id = secrets.token_hex(16) if edit.idempotency_key is None else _digest(edit)
-    return Part(shard, encoded(replace(edit, now=now)), message_id, len(edit.ids))
+    return Part(shard, encoded(replace(edit, now=now)), message_id, len(edit.ids), edit.idempotency_key is not None)
 
 
 def _digest(edit: Edit) -> str:

@@ -50,6 +50,20 @@ class Outcome:
     """From its first sending until it was acknowledged, refused or given up."""
     verdicts: dict[int, Verdict] = field(default_factory=dict)
     """Of those that are acknowledged; one that lacks is not known yet."""
+    forgotten: set[int] = field(default_factory=set)
+    """Of those that are acknowledged: no replica knows any more."""
+
+    def take(self, second: Outcome) -> None:
+        """Of shards that were written to once more the second outcome counts."""
+        again = second.where.keys() | second.closed | second.unknown | second.refused_by_log.keys()
+        for shard in again:
+            self.where.pop(shard, None)
+            self.verdicts.pop(shard, None)
+        self.where |= second.where
+        self.verdicts |= second.verdicts
+        self.refused_by_log |= second.refused_by_log
+        self.closed |= second.closed
+        self.unknown |= second.unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +135,11 @@ async def written(
         for shard, took in outcome.seconds.items():
             nodes[1].work.note((uid, shard), "write", took, good=shard in outcome.where)
         await _judged(nodes, uid, outcome, time.monotonic() + VERDICT_SECONDS)
+        if forgotten := [part for part in parts if part.keyed and part.shard in outcome.forgotten]:
+            # They lie in the log since a call before this one, whose replicas keep what came of keys for longer than of messages.
+            second = await published(log, nodes[0], uid, [part.again() for part in forgotten], time.monotonic() + seconds)
+            await _judged(nodes, uid, second, time.monotonic() + VERDICT_SECONDS)
+            outcome.take(second)
         if len(outcome.verdicts) < len(parts) and nodes[0].collection_of(uid) is None:
             _refuse_gone(nodes[0], collection, outcome)
         _refuse(outcome, len(parts), place)
@@ -158,7 +177,9 @@ async def _judged(nodes: tuple[Picture, Fanout], uid: str, outcome: Outcome, dea
     """Ask what came of the parts that are acknowledged."""
     shards = list(outcome.where)
     found = await asyncio.gather(*(verdict_of(nodes, uid, shard, outcome.where[shard].sequence, deadline) for shard in shards))
-    outcome.verdicts = {shard: verdict for shard, verdict in zip(shards, found, strict=True) if verdict is not None}
+    known = {shard: verdict for shard, verdict in zip(shards, found, strict=True) if verdict is not None}
+    outcome.verdicts = {shard: verdict for shard, verdict in known.items() if not verdict.forgotten}
+    outcome.forgotten = known.keys() - outcome.verdicts.keys()
 
 
 def _refuse(outcome: Outcome, parts: int, place: Place) -> None:

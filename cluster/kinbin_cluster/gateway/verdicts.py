@@ -44,6 +44,8 @@ class Verdict:
     """What the library answered, by the names of its result."""
     refused: dict[str, Any] | None = None
     """Its problem: code, detail, ids, problems. Nothing of the message was written."""
+    forgotten: bool = False
+    """Neither: all replicas that tell have applied it, so long ago that they do not know any more."""
 
 
 async def verdict_of(nodes: tuple[Picture, Fanout], uid: str, shard: int, sequence: int, deadline: float) -> Verdict | None:
@@ -51,7 +53,7 @@ async def verdict_of(nodes: tuple[Picture, Fanout], uid: str, shard: int, sequen
     told = await _told(nodes, uid, shard, sequence, deadline)
     if told is None:
         return None
-    return Verdict(told.get("done"), told.get("refused"))
+    return Verdict(told.get("done"), told.get("refused"), bool(told.get("unknown")))
 
 
 async def counts_of(nodes: tuple[Picture, Fanout], uid: str, shards: Iterable[int], seconds: float) -> list[int | None]:
@@ -65,18 +67,21 @@ async def _told(nodes: tuple[Picture, Fanout], uid: str, shard: int, sequence: i
     """What a replica tells of a message, the first that does."""
     picture, fanout = nodes
     running: set[asyncio.Task[dict[str, Any] | None]] = set()
+    forgotten: dict[str, Any] | None = None
     try:
         while time.monotonic() < deadline:
             addresses = [node.address for node in picture.answering(uid, shard)]
-            for address in addresses:
-                running.add(asyncio.create_task(_ask(fanout, address, uid, shard, sequence, deadline)))
-                running, told = await _first(running, min(HURRY_SECONDS, deadline - time.monotonic()))
-                if told is not None:
+            while (addresses or running) and time.monotonic() < deadline:
+                left = deadline - time.monotonic()
+                if addresses:
+                    running.add(asyncio.create_task(_ask(fanout, addresses.pop(0), uid, shard, sequence, deadline)))
+                    left = min(left, HURRY_SECONDS)
+                running, told = await _first(running, left)
+                if told is not None and "unknown" not in told:
                     return told
-            while running and time.monotonic() < deadline:
-                running, told = await _first(running, deadline - time.monotonic())
-                if told is not None:
-                    return told
+                forgotten = forgotten or told
+            if forgotten is not None:
+                return forgotten
             if picture.collection_of(uid) is None:
                 return None  # it was dropped, and nobody will tell
             await asyncio.sleep(PAUSE_SECONDS)
@@ -91,7 +96,9 @@ async def _first(
 ) -> tuple[set[asyncio.Task[dict[str, Any] | None]], dict[str, Any] | None]:
     """Those that still run after so long, or after the first end; and what was told."""
     ended, running = await asyncio.wait(running, timeout=max(0.0, seconds), return_when=asyncio.FIRST_COMPLETED)
-    return running, next((told for one in ended if (told := one.result()) is not None), None)
+    told = [one for task in ended if (one := task.result()) is not None]
+    known = [one for one in told if "unknown" not in one]
+    return running, next(iter(known or told), None)
 
 
 async def _ask(fanout: Fanout, address: str, uid: str, shard: int, sequence: int, deadline: float) -> dict[str, Any] | None:
@@ -103,7 +110,7 @@ async def _ask(fanout: Fanout, address: str, uid: str, shard: int, sequence: int
     if answer is None or answer[0] != 200:
         return None
     told: dict[str, Any] = orjson.loads(answer[1])["verdicts"][0]
-    return told if told.keys() & ({"done", "refused"} if sequence else {"count"}) else None
+    return told if told.keys() & ({"done", "refused", "unknown"} if sequence else {"count"}) else None
 
 
 def error_of(refused: Mapping[str, Any]) -> KinbinError:

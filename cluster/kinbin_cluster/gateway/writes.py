@@ -6,11 +6,8 @@ replica of each shard has applied its part. See `publishing` for what is refused
 
 from __future__ import annotations
 
-import asyncio
-import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -20,15 +17,15 @@ from starlette.responses import Response
 
 import kinbin
 from kinbin_cluster.gateway.adding import added
+from kinbin_cluster.gateway.changing import changing, index_parts, limit_parts
 from kinbin_cluster.gateway.collections import refuse_bytes
-from kinbin_cluster.gateway.cutting import Part, edits_by_id, parts_of, same_for_all
+from kinbin_cluster.gateway.cutting import Part, edits_by_id, same_for_all
 from kinbin_cluster.gateway.fanout import Asked
 from kinbin_cluster.gateway.publishing import Written, written
 from kinbin_cluster.gateway.schemas import collection_named
 from kinbin_cluster.gateway.streaming import stream_index
 from kinbin_cluster.gateway.tokens import HEADER, Token
 from kinbin_cluster.gateway.transport import Request as HttpRequest
-from kinbin_cluster.leases import Lease
 from kinbin_cluster.message import Edit
 from kinbin_cluster.picture import Collection
 from kinbin_service.bodies import JSON, MULTIPART, NDJSON, NPY
@@ -50,7 +47,6 @@ __all__ = ["routes"]
 
 routes = APIRouter()
 _TELL_SECONDS = 5.0
-_SETTINGS_SECONDS, _LOOK_SECONDS = 10.0, 0.05
 NO_COMPACTION = "each node compacts its own replicas in the background; there is no compaction of a whole cluster"
 
 
@@ -137,9 +133,8 @@ async def change_indexes(request: Request, name: Name) -> Response:
         request.state.place = Place(called={"indexes": "add"})
         service: Any = service_of(request)
         collection = collection_named(service.picture, name)
-        parts = same_for_all(Edit("indexes", more={"add": asked.add, "drop": asked.drop}), collection.shards)
-        async with _alone(service, collection):
-            done = await _written(request, collection, parts)
+        async with changing(service, collection) as lease:
+            done = await _written(request, collection, index_parts(collection, asked.add, asked.drop, lease))
         return reply(encode({"indexes": await _indexes(service, collection, done), "token": done.token}))
 
 
@@ -160,38 +155,15 @@ async def put_limits(request: Request, name: Name) -> Response:
         service: Any = service_of(request)
         collection = collection_named(service.picture, name)
         refuse_bytes(asked.bytes)
-        parts = [part for shard in range(collection.shards) for part in _limit(asked.items, shard, collection.shards)]
-        async with _alone(service, collection):
-            done = await _written(request, collection, parts)
+        async with changing(service, collection) as lease:
+            done = await _written(request, collection, limit_parts(collection, asked.items, lease))
         return reply(encode({"items": asked.items, "bytes": None, "count": done.count, "token": done.token}))
-
-
-def _limit(items: int | None, shard: int, shards: int) -> list[Part]:
-    """The part of one shard, which holds its share of the items."""
-    share = None if items is None else items // shards + (shard < items % shards)
-    return parts_of({shard: Edit("limits", more={"items": share})})
 
 
 @routes.post("/v1/collections/{name}/compact", **COMPACT, tags=["collections"])
 async def compact_collection() -> Response:
     """Nodes seal and merge by themselves; by hand it goes at a node."""
     raise Refusal("not_in_cluster", NO_COMPACTION)
-
-
-@asynccontextmanager
-async def _alone(service: Any, collection: Collection) -> AsyncIterator[None]:
-    """Change settings of a collection for the block, one gateway after the other: else shards could keep those of different requests."""
-    lease = Lease(service.registry, f"settings.{collection.uid}", secrets.token_hex(8), service.connection.clock)
-    until = time.monotonic() + _SETTINGS_SECONDS
-    while not await lease.hold():
-        if time.monotonic() > until:
-            text = "other settings of the collection are changed just now: send it again; nothing was written"
-            raise Refusal("storage_busy", text)
-        await asyncio.sleep(_LOOK_SECONDS)
-    try:
-        yield
-    finally:
-        await lease.free()
 
 
 async def _written(request: Request, collection: Collection, parts: Sequence[Part]) -> Written:

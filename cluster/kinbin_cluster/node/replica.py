@@ -203,12 +203,14 @@ class ShardReplica:
 
     def _judged(self, failure: Exception) -> Exception:
         """What a failure of the thread that applies means."""
-        if isinstance(failure, kinbin.CorruptData):
-            others = self.means.registry.picture.answering(self.uid, self.shard)
-            live = [one.name for one in others if one.name != self.means.name and self._is_live(one.name)]
-            if live:
-                return _ThrowAway(f"its files are damaged, and {live[0]} has the shard: {failure}")
+        if isinstance(failure, kinbin.CorruptData) and (others := self._others()):
+            return _ThrowAway(f"its files are damaged, and {others[0]} has the shard: {failure}")
         return failure
+
+    def _others(self) -> list[str]:
+        """The other nodes whose copies of the shard are live."""
+        answering = self.means.registry.picture.answering(self.uid, self.shard)
+        return [one.name for one in answering if one.name != self.means.name and self._is_live(one.name)]
 
     def _is_live(self, node: str) -> bool:
         picture = self.means.registry.picture
@@ -264,11 +266,16 @@ class ShardReplica:
             self._thrown.clear()
 
     async def _made(self) -> Any:
-        """The local collection, restored from the newest snapshot that can be had, or created empty where there is none."""
+        """The local collection, restored from the newest snapshot that can be had, or created empty where there is none.
+
+        Snapshots of a copy that was found to be wrong are taken only where no other node has the shard: it makes a sound one.
+        """
         self.state = "restoring"
         picture = self.means.registry.picture
         held = picture.snapshots.get((self.uid, self.shard))
-        snapshots = [] if held is None else held.newest
+        snapshots = [] if held is None else held.sound or held.newest
+        if snapshots and snapshots[0].doubted and (others := self._others()):
+            raise ClusterError(f"the snapshots are of a copy that was wrong: {others[0]} is asked for a sound one")
         failed: Exception | None = None
         for snapshot in snapshots:
             try:

@@ -55,6 +55,8 @@ class RunningNode:
         self.settings = settings
         self.replicas: dict[Place, ShardReplica] = {}
         self._tasks: dict[Place, asyncio.Task[None]] = {}
+        self._ending: dict[Place, asyncio.Task[None]] = {}
+        """Replicas that are let go: a transaction at hand may take seconds."""
         self._unknown: dict[str, float] = {}
         """Local collections that the registry does not know, since when."""
         self._rebuilding: set[Place] = set()
@@ -110,7 +112,7 @@ class RunningNode:
         while True:
             try:
                 self._listen()
-                await self._look()
+                self._look()
                 shards = {place: replica.told() for place, replica in self.replicas.items()}
                 await self.means.registry.beat(
                     self.means.name, shards, version=kinbin.__version__, instance=self._instance, key_print=mine, **self.watch.disk
@@ -135,25 +137,26 @@ class RunningNode:
             self._instances.add(told)
             log.error("another process tells as node %s, too: end one of the two, and start the other again", self.means.name)
 
-    async def _look(self) -> None:
+    def _look(self) -> None:
         picture = self.means.registry.picture
         wanted = {(uid, shard): record for uid, shard, record in picture.shards_of(self.means.name)}
         for place, record in wanted.items():
-            if place not in self.replicas and local_name(*place) not in self._being_dropped:
+            if place not in self.replicas and place not in self._ending and local_name(*place) not in self._being_dropped:
                 self.replicas[place] = replica = ShardReplica(self.means, *place)
                 self._tasks[place] = asyncio.create_task(replica.run(), name=f"kinbin replica {replica.name}")
             if place in self.replicas:
                 self._rebuild(place, record)
                 self._snapshot(place, record)
         for place in [place for place in self.replicas if place not in wanted]:
-            await self._forget(place)
-        self._drop_unknown({replica.name for replica in self.replicas.values()})
+            self._forget(place)
+        self._drop_unknown({replica.name for replica in self.replicas.values()} | {local_name(*place) for place in self._ending})
 
-    async def _forget(self, place: Place) -> None:
-        """Follow the log of a shard no more; its files are dropped later."""
+    def _forget(self, place: Place) -> None:
+        """Follow the log of a shard no more; its files are dropped later. The node goes on telling meanwhile that it lives."""
         replica, task = self.replicas.pop(place), self._tasks.pop(place)
         log.info("%s: this node holds no replica of it any more", replica.name)
-        await ended(task)
+        self._ending[place] = ending = asyncio.create_task(ended(task))
+        ending.add_done_callback(lambda _: self._ending.pop(place, None))
 
     def _drop_unknown(self, known: set[str]) -> None:
         now = time.monotonic()
@@ -207,7 +210,7 @@ class RunningNode:
         """Make a snapshot where this node is asked for one."""
         replica = self.replicas[place]
         held = self.means.registry.picture.snapshots.get(place)
-        newest = held.newest[0].sequence if held is not None and held.newest else 0
+        newest = held.sound[0].sequence if held is not None and held.sound else 0
         due = record.snapshot_asked > newest and record.holder == self.means.name
         if due and replica.state == "live" and replica.applied >= record.snapshot_asked and place not in self._snapshotting:
             self._snapshotting[place] = task = asyncio.create_task(self._make_snapshot(place, replica))
@@ -236,6 +239,7 @@ class RunningNode:
     async def _stop(self) -> None:
         beside = [one for one in (self._rebuilt, self._dropping) if one is not None]
         await _ended([*self._tasks.values(), *self._snapshotting.values(), *beside])
+        await asyncio.gather(*self._ending.values())
 
 
 async def _ended(tasks: list[asyncio.Task[None]]) -> None:
