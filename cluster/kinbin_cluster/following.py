@@ -40,6 +40,9 @@ HEARTBEAT = 1.0
 SILENT = 3.2
 """Messages and bytes that one request asks for; seconds that it stands; seconds between heartbeats; silence after which it is made anew."""
 
+COMPLETED = "Batch Completed"
+"""What a server says behind the last message of a request."""
+
 NANOSECONDS = 1_000_000_000
 SAME = 3e-6
 """Seconds that two tellings of a message's time may differ by: one is rounded to microseconds."""
@@ -164,14 +167,17 @@ async def _pulled(connection: Connection, heard: Subscription, subject: str, inb
                 message = await heard.next_msg(timeout=SILENT)
             except TimeoutError:
                 return
-            status = (message.headers or {}).get("Status")
+            headers = message.headers or {}
+            status, described = headers.get("Status"), headers.get("Description", "")
             if status is None:
                 got += 1
                 yield _message(message)
             elif status == "100":
                 if time.monotonic() - asked > EXPIRES + SILENT:
                     return
-            elif status in {"404", "408"} or (status == "409" and "Exceeds" in (message.headers or {}).get("Description", "")):
+            elif status == "409" and described == COMPLETED and headers.get("Nats-Pending-Messages") == "0":
+                continue  # of the request before, all of whose messages came: this one was sent then
+            elif status in {"404", "408"} or (status == "409" and ("Exceeds" in described or described == COMPLETED)):
                 break  # nothing more for this request: the next one
             else:
                 return

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from nats.js.errors import KeyDeletedError, KeyNotFoundError
 
+from kinbin_cluster import following
 from kinbin_cluster.bucket import Bucket
 from kinbin_cluster.connecting import Connection, quoted, unquoted
 from kinbin_cluster.errors import Exists, NotThere
@@ -133,6 +134,38 @@ async def test_snapshots_that_are_doubted_make_room_for_a_sound_one(registry: Re
     sound = Snapshot(20, "o20", 1, "a", 0.0)
     assert {one.object for one in await registry.add_snapshot(uid, 0, sound)} == {"o10", "o30"}
     assert await registry.wait_for(lambda picture: picture.snapshots[uid, 0].newest == [sound], LONG)
+
+
+async def test_a_registry_of_many_records(settings: ClusterSettings, registry: Registry) -> None:
+    """More records than a reader asks for at a time are all there when it has begun, and it goes on with what comes, in one reading."""
+    mine = secrets.token_hex(4)
+    await asyncio.gather(*(registry.put_job(f"{mine}{number}", {"turn": 0}) for number in range(2 * following.BATCH + 10)))
+    async with await Connection.open(settings, "many") as connection:
+        begun = Counted(connection.js.add_consumer)
+        connection.js.add_consumer = begun  # type: ignore[method-assign]
+        late = Registry(connection)
+        await late.start(seconds=LONG)
+        try:
+            assert sum(name.startswith(mine) for name in late.picture.jobs) == 2 * following.BATCH + 10
+            for turn in range(1, following.BATCH + 10):
+                await registry.put_job(f"{mine}0", {"turn": turn})
+            assert await late.wait_for(lambda picture: picture.jobs[f"{mine}0"]["turn"] == following.BATCH + 9, LONG)
+            assert begun.count == 1
+        finally:
+            await late.stop()
+
+
+class Counted:
+    """A call that is counted."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self.count = 0
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """It."""
+        self.count += 1
+        return self._call(*arguments, **options)
 
 
 async def test_nodes_of_many_shards_are_heard(registry: Registry, other: Registry) -> None:
