@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import pytest
+from nats.js.errors import APIError
 
 from kinbin_cluster import connecting
 from kinbin_cluster.connecting import Connection
 from kinbin_cluster.errors import LogUnavailable
 from kinbin_cluster.servers import free_port
 from kinbin_cluster.settings import ClusterSettings
+
+
+@pytest.mark.parametrize(("code", "passes"), [(10_005, True), (10_176, True), (10_210, True), (10_077, True), (10_059, False)])
+def test_what_may_be_gone_at_the_next_try(code: int, passes: bool) -> None:
+    """Too few servers, batches of another leader or too many of them, no quorum: these are tried again; a refusal is told at once."""
+    assert connecting.may_pass(APIError(code=400, err_code=code, description="not now")) is passes
+    assert not connecting.may_pass(APIError(code=503, err_code=connecting.FULL, description="maximum bytes exceeded"))
+
+
+async def test_what_passes_is_tried_again() -> None:
+    """A batch that a server could not take among others is no refusal: the next try is answered."""
+    answers = iter([APIError(code=500, err_code=10_210, description="too many"), APIError(code=400, err_code=10_176, description="none")])
+
+    async def ask() -> str:
+        for error in answers:
+            raise error
+        return "done"
+
+    assert await connecting.until_answered(ask, 60.0) == "done"
 
 
 async def test_a_long_wait_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -222,24 +222,41 @@ async def test_what_is_left_of_dropped_collections_is_removed(cluster: Cluster, 
     assert cluster.place in cluster.registry.picture.snapshots
 
 
+async def test_files_that_no_snapshot_names_go(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was stored of a collection that is there, and never entered, goes after a while; what a snapshot names stays."""
+    monkeypatch.setattr(control, "UNNAMED", 0.5)
+    (tmp_path / "file").write_bytes(b"x")
+    named, unnamed = f"{cluster.uid}.0.1", f"{cluster.uid}.0.2"
+    for name in (named, unnamed):
+        await cluster.objects.put(name, tmp_path / "file")
+    await cluster.registry.add_snapshot(*cluster.place, Snapshot(1, named, 1, "a", 0.0))
+    deadline = time.monotonic() + LONG
+    while unnamed in (names := await cluster.objects.names()):
+        assert time.monotonic() < deadline
+    assert named in names
+
+
 async def test_lease_has_one_owner_and_is_taken_over(registry: Registry) -> None:
     """A lease that is renewed is its owner's alone; one that is not renewed for the set time goes to another, and the first knows."""
     clock = [0.0]
     name = f"test-{secrets.token_hex(4)}"
     one, two = (Lease(registry, name, owner, lambda: clock[0], seconds=5.0) for owner in ("one", "two"))
 
-    async def seen(count: int) -> None:
-        assert await registry.wait_for(lambda picture: picture.leases.get(name, {}).get("count", 0) >= count, LONG)
+    async def seen(lease: Lease) -> None:
+        assert await registry.wait_for(lambda picture: picture.leases.get(name, {}).get("count", 0) >= lease.term, LONG)
 
     assert await one.hold()
-    await seen(1)
+    await seen(one)
     assert not await two.hold()
-    for count in range(2, 6):
+    for _ in range(4):
         clock[0] += 4.0
+        term = one.term
         assert await one.hold()
-        await seen(count)
+        assert one.term > term
+        await seen(one)
         assert not await two.hold()
     clock[0] += 5.0
     assert await two.hold()
-    await seen(6)
+    assert two.term > one.term
+    await seen(two)
     assert not await one.hold()

@@ -17,6 +17,7 @@ pytest.importorskip("nats", reason="the extra cluster is not installed")
 import kinbin
 from kinbin_cluster.applying import Applier, stored_of
 from kinbin_cluster.connecting import ended
+from kinbin_cluster.message import Edit
 from kinbin_cluster.node import replica as replicas
 from kinbin_cluster.node.replica import Means, ShardReplica
 from kinbin_cluster.picture import Collection, Node, Picture, Shard, Snapshot, Snapshots
@@ -154,3 +155,25 @@ async def test_snapshots_of_a_wrong_copy_are_taken_only_where_there_is_no_other(
         means.registry.picture.hear("b", orjson.dumps({"shards": {f"{UID}.0": {"state": "replaying"}}}))
         await until(lambda: replica.state == "live")
         assert database.collection(replica.name).count() == 1
+
+
+async def test_no_digest_is_told_of_a_copy_that_is_gone(database: kinbin.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was thrown away while it was digested is not what the new copy is compared by."""
+    marked = Edit("mark", more={"name": "m", "of": "set"})
+    async with followed(database, "live") as (_, replica):
+        await until(lambda: replica.state == "live")
+        replica._reached(marked, 7)
+        await until(lambda: replica.digest is not None and not replica._busy)
+        told, of = replica.digest, replica.collection
+        assert told is not None
+        assert told[0] == 7
+        beside: list[Callable[[], object]] = []
+        monkeypatch.setattr(replica, "_beside", lambda _, work: beside.append(work))
+        replica._reached(marked, 8)
+        replica.collection, replica.digest = object(), None
+        beside[0]()
+        assert replica.digest is None
+        replica.collection = of
+        replica._reached(marked, 9)
+        beside[1]()
+        assert replica.digest == (9, told[1])

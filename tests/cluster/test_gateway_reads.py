@@ -119,6 +119,14 @@ QUERIES: dict[str, Any] = {
     "groups": {"vector": V, "group_by": {"field": "year", "groups": 4, "size": 3}},
     "groups by id": {"id": "i5", "group_by": {"field": "shot", "groups": 9, "size": 9}, "include": ["payload.shot"]},
     "groups, filtered": {"id": "i5", "group_by": {"field": "year", "groups": 2, "size": 40}, "filter": {"tag": "odd"}},
+    "groups, filtered as deep as can be": {
+        "id": "i5", "group_by": {"field": "year", "groups": 4, "size": 9},
+        "filter": {"$not": {"$not": {"$not": {"$not": {"$not": {"$not": {"$and": [{"tag": "odd"}]}}}}}}},
+    },
+    "groups, filtered by as much as can be": {
+        "id": "i5", "group_by": {"field": "year", "groups": 6, "size": 9}, "filter": {"year": {"$in": list(range(1_900, 2_153))}},
+    },
+    "all excluded that can be": {"id": "i5", "exclude": [f"x{number}" for number in range(1_000)], "k": 40},
     "groups of strings": {"vector": V, "group_by": {"field": "tag"}},
     "nothing": {"vector": V, "filter": {"year": 1}},
     "everything": {"vector": V, "k": 1_000},

@@ -13,7 +13,7 @@ from kinbin_cluster.gateway import paging
 from kinbin_cluster.gateway.asking import Query
 from kinbin_cluster.gateway.fanout import Fanout
 from kinbin_cluster.gateway.paging import Cursor, page_of
-from kinbin_cluster.gateway.reading import Reading
+from kinbin_cluster.gateway.reading import Part, Reading
 from kinbin_cluster.picture import Node, Picture, Shard
 from kinbin_service.problems import Refusal
 
@@ -44,6 +44,18 @@ async def test_pages_go_on_where_a_deeper_search_finds_more(monkeypatch: pytest.
             break
     assert len(seen) == len(set(seen)) == len(ITEMS) - len(missed)
     assert all(size == 10 for size in sizes[:-1])
+
+
+def test_a_first_page_that_was_written_to_has_no_other_behind_it() -> None:
+    """Nobody knows which state was read: the page is answered, and its cursor is one that has expired; so is one of another state."""
+    first = Cursor(0, 0.0, "", {})
+    told = paging._applied([Part(0, {}, (5, 5)), Part(1, {}, (7, 9))], first)
+    assert told[0] == 5
+    for applied in ((7, 7), (9, 9), (7, 9)):
+        with pytest.raises(Refusal) as refused:
+            paging._applied([Part(1, {}, applied)], Cursor(10, 0.5, "i9", told))
+        assert refused.value.code == "cursor_expired"
+    assert paging._applied([Part(0, {}, (5, 5))], Cursor(10, 0.5, "i9", told)) == {0: 5}
 
 
 @pytest.mark.parametrize(

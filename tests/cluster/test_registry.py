@@ -155,6 +155,25 @@ async def test_a_registry_of_many_records(settings: ClusterSettings, registry: R
             await late.stop()
 
 
+async def test_the_registry_is_read_again_after_any_error(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody thought of, while a record is taken in, is logged; what came meanwhile, and comes later, is in the picture."""
+    name, take = f"e{secrets.token_hex(4)}", registry._take
+
+    def failing(message: Any) -> None:
+        if name in message.subject and not failed:
+            failed.append(message)
+            raise RuntimeError("nobody thought of it")
+        take(message)
+
+    failed: list[Any] = []
+    monkeypatch.setattr(registry, "_take", failing)
+    await registry.put_job(name, {"turn": 1})
+    assert await registry.wait_for(lambda picture: picture.jobs.get(name) == {"turn": 1}, LONG)
+    assert failed
+    await registry.put_job(name, {"turn": 2})
+    assert await registry.wait_for(lambda picture: picture.jobs.get(name) == {"turn": 2}, LONG)
+
+
 class Counted:
     """A call that is counted."""
 

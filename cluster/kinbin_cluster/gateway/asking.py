@@ -52,6 +52,8 @@ class Query:
     many: bool = False
     own: dict[int, dict[int, list[str]]] = field(default_factory=dict)
     """By shard and query, stored items that the query is about, and that are left out of the answer."""
+    shards: int = 1
+    """Of the collection; known once it is resolved."""
 
     @classmethod
     def of(cls, content: dict[str, Any]) -> Query:
@@ -109,6 +111,7 @@ class Query:
             if spot.id not in items:
                 text = f"no item of this collection has the id of {'the query' if spot.key == 'id' else 'this example'}"
                 raise Refusal("unknown_id", text, [Entry(spot.pointer, text)])
+        self.shards = reading.collection.shards
         keeps = [one.get("include_self", self.content.get("include_self", False)) for one in self.singles]
         for spot in spots:
             one = self.singles[spot.single]
@@ -194,8 +197,16 @@ class Query:
         changed: dict[str, Any] = {"k": k + offset, "offset": 0} if offset else {}
         if excluded:
             mine = one.get("exclude", self.content.get("exclude", []))
-            changed["exclude"] = [*(mine if isinstance(mine, list) else []), *excluded]
+            changed["exclude"] = [*self._of_shard(mine if isinstance(mine, list) else [], excluded), *excluded]
         return changed
+
+    def _of_shard(self, listed: Sequence[Any], excluded: Sequence[str]) -> Sequence[Any]:
+        """What is left out besides these, which are of one shard: all that is listed, or of as many as may be listed those of the shard."""
+        most = kinbin.LIMITS["exclude"].value
+        if not most - len(excluded) < len(listed) <= most:
+            return listed
+        shard = shard_of(excluded[0], self.shards)
+        return [one for one in listed if not isinstance(one, str) or shard_of(one, self.shards) == shard]
 
     def _deep(self, excluded: Mapping[int, Sequence[str]], shapes: Sequence[tuple[int, int]]) -> tuple[dict[str, Any], list[int]]:
         """The same, where more are wanted of a query than a node answers at once: as pages of one snapshot, which are scored exactly.

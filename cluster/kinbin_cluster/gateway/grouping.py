@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import kinbin
 from kinbin_cluster.gateway.asking import Query, ages_of, incomplete
 from kinbin_cluster.gateway.merging import first_groups, merged_groups
 from kinbin_cluster.gateway.reading import Part, Reading, not_in_cluster
@@ -58,11 +59,21 @@ def _more(body: dict[str, Any], by: Mapping[str, Any], values: Sequence[Any], pa
     if len(groups) < by["groups"]:
         return []
     named = (lacking[begin : begin + _VALUES] for begin in range(0, len(lacking), _VALUES))
-    return [(part.shard, "/query", _narrowed(body, by, some)) for some in named]
+    return [(part.shard, "/query", one) for some in named for one in _narrowed(body, by, some)]
 
 
-def _narrowed(body: dict[str, Any], by: Mapping[str, Any], values: Sequence[Any]) -> dict[str, Any]:
-    """The same question about the groups of these values alone."""
-    these = {by["field"]: {"$in": list(values)}}
-    before = body.get("filter")
-    return {**body, "filter": these if before is None else {"$and": [before, these]}, "group_by": {**by, "groups": len(values)}}
+def _narrowed(body: dict[str, Any], by: Mapping[str, Any], values: Sequence[Any]) -> list[dict[str, Any]]:
+    """The same question about the groups of these values alone; as several where a filter has no room for all of them."""
+    # Beside what the filter has, and no level above it: it may be as deep as it can be.
+    before = body.get("filter") or {}
+    narrowed = {**before, "$and": [*before.get("$and", ()), {by["field"]: {"$in": list(values)}}]}
+    try:
+        kinbin.Schema.check_filter(narrowed)
+    except kinbin.InvalidInput:
+        if len(values) == 1:
+            raise not_in_cluster(
+                "in a cluster a filter beside group_by needs room for one condition and one value more", "#/filter"
+            ) from None
+        half = len(values) // 2
+        return _narrowed(body, by, values[:half]) + _narrowed(body, by, values[half:])
+    return [{**body, "filter": narrowed, "group_by": {**by, "groups": len(values)}}]
