@@ -189,6 +189,14 @@ class Bucket:
             await self.get(key)
             raise Changed(f"{key} changed meanwhile")
 
+    async def forget(self, key: str, revision: int) -> None:
+        """Remove what a deletion of this revision has left of a record. Who reads all records anew does not hear of it any more."""
+
+        async def purge() -> None:
+            await self._connection.js.purge_stream(f"KV_{self._name}", seq=revision + 1, subject=f"$KV.{self._name}.{key}")
+
+        await until_answered(purge, SECONDS)
+
     async def revision(self, key: str) -> int:
         """Of the last message about a record, be it there or not."""
         return (await self._newest(key)).seq or 0

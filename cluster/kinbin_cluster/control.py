@@ -9,7 +9,7 @@
 | truncation of logs | two snapshots are there | up to the older one, and as far as each live copy has applied; see `SLOW` |
 | digests | every `digest_seconds` | a mark in the log; a copy that differs from the others is made anew, and reported |
 | a node whose files are older than what it told | as it tells | it is reported, by whoever heard both |
-| what is left of dropped collections | two minutes after it was first seen | logs, snapshots and records are removed |
+| what is left of dropped collections | two minutes after it was first seen | logs, snapshots, records; see `FORGET` |
 
 Nothing here needs a node to answer: orders are records of the registry, and nodes tell what they did. All changes are by compare-and-set
 on what was seen, so that two who act at once do no harm.
@@ -58,6 +58,9 @@ LEFT_OVER = 120.0
 
 SLOW = 8
 """A log is kept for copies that are behind its snapshots until it is so many times as long as what a snapshot is made after."""
+
+FORGET = 3_600.0
+"""So long NATS keeps that a record was removed."""
 
 UNNAMED = 3_600.0
 """So long a file that no snapshot names stays: storing one takes less, and it is named once it is whole."""
@@ -268,6 +271,7 @@ class Controller:
         await self._left_over([place for place in picture.snapshots if place[0] not in uids], "snapshots", self._registry.remove_snapshots)
         kept = uids | {uid for uid, _ in picture.shards}
         await self._left_over([place for place in await self._log.streams() if place[0] not in kept], "log", self._log.delete_stream)
+        await self._registry.clear(FORGET)
         named = {one.object for record in picture.snapshots.values() for one in record.newest}
         for name in await self._objects.names():
             of_nobody = name.split(".")[0] not in kept

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import time
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 import orjson
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from kinbin_cluster.connecting import Connection
 
-__all__ = ["Message", "follow", "follow_latest"]
+__all__ = ["Message", "Reading", "follow", "follow_latest"]
 
 _log = logging.getLogger("kinbin.cluster.nats")
 
@@ -46,6 +47,15 @@ COMPLETED = "Batch Completed"
 NANOSECONDS = 1_000_000_000
 SAME = 3e-6
 """Seconds that two tellings of a message's time may differ by: one is rounded to microseconds."""
+
+
+class Reading(Enum):
+    """What `follow_latest` tells between messages."""
+
+    BEGUN = auto()
+    """The last message of each subject follows, from the beginning."""
+    TOLD = auto()
+    """All of them have come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +97,8 @@ async def follow(
         await asyncio.sleep(0.1)
 
 
-async def follow_latest(connection: Connection, stream: str) -> AsyncIterator[Message | None]:
-    """The last message of each subject, then None, then each message that comes; from the beginning again after a failure.
+async def follow_latest(connection: Connection, stream: str) -> AsyncIterator[Message | Reading]:
+    """BEGUN, the last message of each subject, TOLD, then each message that comes; from the beginning again after a failure.
 
     Raises NotThere when the stream is gone.
     """
@@ -96,13 +106,14 @@ async def follow_latest(connection: Connection, stream: str) -> AsyncIterator[Me
         try:
             config = ConsumerConfig(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, filter_subjects=[">"])
             told = (await connection.js.stream_info(stream)).state.messages == 0
+            yield Reading.BEGUN
             if told:
-                yield None
+                yield Reading.TOLD
             async for message in _consumed(connection, stream, config):
                 yield message
                 if not told and message.pending == 0:
                     told = True
-                    yield None
+                    yield Reading.TOLD
         except (TimeoutError, OSError, NatsError) as error:
             _gone(stream, error)
         await asyncio.sleep(0.1)

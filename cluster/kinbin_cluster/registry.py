@@ -36,7 +36,7 @@ from nats.errors import Error as NatsError
 from kinbin_cluster.bucket import SECONDS, Bucket, Put
 from kinbin_cluster.connecting import ended, quoted, unquoted, until_answered
 from kinbin_cluster.errors import Aliased, Changed, Exists, LogUnavailable, NotThere
-from kinbin_cluster.following import follow_latest
+from kinbin_cluster.following import Reading, follow_latest
 from kinbin_cluster.picture import Alias, Collection, Gateway, Node, Picture, Record, Replica, Shard, Snapshot, Snapshots
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class Registry:
         self.picture = Picture(connection.settings.lost_seconds, connection.clock)
         connection.hears = partial(self.picture.hears_most, max(_HEARD_SECONDS, 3 * connection.settings.beat_seconds))
         self._revisions: dict[str, int] = {}
+        self._gone: dict[str, tuple[int, float]] = {}
+        """Of records that were deleted: the revision of the deletion, and when it was stored."""
         self._told = asyncio.Event()
         self._moved = asyncio.Condition()
         self._watching: asyncio.Task[None] | None = None
@@ -118,11 +120,15 @@ class Registry:
     async def _watch(self) -> None:
         while True:
             try:
+                there: set[str] = set()
                 async for message in follow_latest(self._connection, f"KV_{BUCKET}"):
-                    if message is None:
+                    if message is Reading.BEGUN:
+                        there.clear()
+                    elif message is Reading.TOLD:
+                        await self._drop_all_but(there)
                         self._told.set()
                     else:
-                        self._take(message)
+                        there.add(self._take(message))
                     await self._announce()
             except NotThere:
                 _log.error("the registry's bucket is gone from NATS")
@@ -132,15 +138,37 @@ class Registry:
                 _log.exception("the registry's records are read again from the beginning")
                 await asyncio.sleep(1.0)
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: Message) -> str:
+        """Put a message into the picture; its key."""
         key = message.subject.removeprefix(f"$KV.{BUCKET}.")
         if message.sequence <= self._revisions.get(key, 0):
-            return
+            return key
         self._revisions[key] = message.sequence
         gone = "KV-Operation" in message.headers
+        if gone:
+            self._gone[key] = message.sequence, message.time
+        else:
+            self._gone.pop(key, None)
+        self._put_key(key, None if gone else message.data)
+        return key
+
+    async def _drop_all_but(self, there: set[str]) -> None:
+        """What was deleted so long ago that nothing of it was told any more, now that all was told anew.
+
+        Each is asked for: nodes throw away what the registry does not know.
+        """
+        for key in self._revisions.keys() - there:
+            try:
+                await self._bucket.get(key)
+            except NotThere:
+                self._put_key(key, None)
+                del self._revisions[key]
+                self._gone.pop(key, None)
+
+    def _put_key(self, key: str, data: bytes | None) -> None:
         try:
             kind, *names = (unquoted(part) for part in key.split("."))
-            self._put(kind, names, None if gone else message.data)
+            self._put(kind, names, data)
         except (ValueError, TypeError, IndexError):
             _log.exception("the registry's record %s cannot be read", key)
 
@@ -371,6 +399,24 @@ class Registry:
         """Forget the snapshots of a shard."""
         await self._bucket.delete(f"snapshots.{uid}.{shard}")
 
+    async def clear(self, seconds: float) -> None:
+        """Remove leases and jobs of collections that are not there, and what deletions have left, once that is so many seconds old.
+
+        Readers that are behind by less hear of deletions all the same, and so do those who begin anew.
+        """
+        uids = {collection.uid for collection in self.picture.collections.values()} | {uid for uid, _ in self.picture.shards}
+        leases = [name for name in self.picture.leases if _uid(name, "settings") not in {*uids, None}]
+        jobs = [name for name in self.picture.jobs if {_uid(name, "divergence"), _uid(name, "older")} - {*uids, None}]
+        for key in [f"leases.{quoted(name)}" for name in leases] + [f"jobs.{quoted(name)}" for name in jobs]:
+            with contextlib.suppress(NotThere):
+                await self._bucket.delete(key)
+        until = time.time() - seconds
+        for key, (revision, stored) in list(self._gone.items()):
+            if stored < until:
+                await self._bucket.forget(key, revision)
+                if self._gone.get(key) == (revision, stored):
+                    del self._gone[key]
+
     async def put_job(self, name: str, job: dict[str, Any]) -> None:
         """Write how far a job of `kinbin cluster` is."""
         await self._bucket.put(f"jobs.{quoted(name)}", lambda _: orjson.dumps(job))
@@ -420,6 +466,12 @@ def _unpacked(told: bytes) -> bytes:
         return zstandard.ZstdDecompressor().decompress(told, max_output_size=size)
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from None
+
+
+def _uid(name: str, kind: str) -> str | None:
+    """The collection that a lease or a job of a kind is about; None: it is of another kind."""
+    first, _, rest = name.partition(".")
+    return rest.partition(".")[0] if first == kind else None
 
 
 def _shard_key(uid: str, shard: int) -> str:

@@ -10,10 +10,10 @@ from nats.js.errors import KeyDeletedError, KeyNotFoundError
 
 from kinbin_cluster import following
 from kinbin_cluster.bucket import Bucket
-from kinbin_cluster.connecting import Connection, quoted, unquoted
+from kinbin_cluster.connecting import Connection, ended, quoted, unquoted
 from kinbin_cluster.errors import Exists, NotThere
 from kinbin_cluster.picture import Collection, Gateway, Node, Picture, Replica, Snapshot
-from kinbin_cluster.registry import Registry
+from kinbin_cluster.registry import BUCKET, Registry
 from kinbin_cluster.servers import NatsServers
 from kinbin_cluster.settings import ClusterSettings
 from service_app import eventually
@@ -155,15 +155,51 @@ async def test_a_registry_of_many_records(settings: ClusterSettings, registry: R
             await late.stop()
 
 
+async def test_records_that_were_removed_are_forgotten(registry: Registry, other: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left of them in NATS. Who has followed knows that they are gone, and so does who did not hear of it and begins anew."""
+    one, kept = collection(), collection()
+    for each in (one, kept):
+        await registry.create_collection(each, [["a"], ["a"]])
+        await registry.put_job(f"older.{each.uid}.0.a", {"at": 1.0})
+        await registry.change_lease(f"settings.{each.uid}", lambda held: held or {"owner": "x", "count": 1})
+    assert await other.wait_for(lambda picture: f"settings.{kept.uid}" in picture.leases, LONG)
+    deaf = other._take
+    monkeypatch.setattr(other, "_take", lambda message: "" if one.uid in message.subject or one.name in message.subject else deaf(message))
+    await registry.drop_collection(one.name)
+    await registry.clear(-60.0)  # the leases and jobs
+    assert await registry.wait_for(lambda picture: f"settings.{one.uid}" not in picture.leases, LONG)
+    await registry.clear(-60.0)
+    assert one.name in other.picture.collections
+    monkeypatch.setattr(other, "_take", deaf)
+    with pytest.raises(KeyNotFoundError):
+        await registry._bucket._held.get(f"collections.{quoted(one.name)}", revision=None)
+    left = await registry._connection.js.stream_info(f"KV_{BUCKET}", subjects_filter=f"$KV.{BUCKET}.>")
+    assert not [subject for subject in left.state.subjects or {} if one.uid in subject or one.name in subject]
+    # It begins anew, as after a silence.
+    assert other._watching is not None
+    await ended(other._watching)
+    other._watching = asyncio.create_task(other._watch())
+    assert await other.wait_for(lambda picture: one.name not in picture.collections, LONG)
+    for picture in (registry.picture, other.picture):
+        assert picture.resolved(kept.name) == kept
+        assert {f"settings.{kept.uid}"} <= picture.leases.keys()
+        assert f"older.{kept.uid}.0.a" in picture.jobs
+        assert (one.uid, 0) not in picture.shards
+        assert f"older.{one.uid}.0.a" not in picture.jobs
+    again = replace(one, uid=secrets.token_hex(6))
+    await registry.create_collection(again, [["a"], ["a"]])
+    assert await other.wait_for(lambda picture: picture.resolved(one.name) == again, LONG)
+
+
 async def test_the_registry_is_read_again_after_any_error(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error that nobody thought of, while a record is taken in, is logged; what came meanwhile, and comes later, is in the picture."""
     name, take = f"e{secrets.token_hex(4)}", registry._take
 
-    def failing(message: Any) -> None:
+    def failing(message: Any) -> str:
         if name in message.subject and not failed:
             failed.append(message)
             raise RuntimeError("nobody thought of it")
-        take(message)
+        return take(message)
 
     failed: list[Any] = []
     monkeypatch.setattr(registry, "_take", failing)
