@@ -65,7 +65,7 @@ def plan(picture: Picture, by: str, *, tolerance: float = 0.1, most: int = 20) -
     """
     if by not in BY:
         raise ValueError(f"shards are weighed by {', '.join(BY)}, not by {by!r}")
-    nodes = {node.name: node for node in picture.live()}
+    nodes = {node.name: node for node in picture.reached()}
     every = shapes(picture)
     loads = dict.fromkeys(nodes, 0.0)
     for shape in every:

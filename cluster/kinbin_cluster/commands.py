@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from kinbin_cluster.connecting import Connection
+from kinbin_cluster.connecting import Connection, who_answers
 from kinbin_cluster.control import Controller
 from kinbin_cluster.digests import divergent
 from kinbin_cluster.errors import ClusterError, LogUnavailable, NotThere
@@ -63,7 +63,8 @@ async def opened(settings: ClusterSettings) -> AsyncIterator[Session]:
         try:
             await registry.start(seconds=REGISTRY_SECONDS)
         except LogUnavailable as error:
-            raise LogUnavailable(f"{error}; more than half of the NATS servers have to live") from None
+            text = f"{error}; more than half of the NATS servers have to live: {await who_answers(settings)}"
+            raise LogUnavailable(text) from None
         try:
             await registry.wait_for(lambda picture: all(picture.is_live(name) for name in picture.nodes), SILENCE)
             await registry.wait_for(
@@ -108,6 +109,7 @@ def _node(picture: Picture, node: Node) -> dict[str, Any]:
     return {
         **asdict(node),
         "live": picture.is_live(node.name),
+        "unreached_by": picture.unreached_by(node.name),
         "shards": len(held),
         "items": sum(replica.items for replica in told),
         "bytes": sum(replica.bytes for replica in told),
@@ -141,7 +143,8 @@ async def _shard(session: Session, collection: Collection, number: int) -> dict[
         copy = {"node": name, "role": role, "live": picture.is_live(name), **(asdict(told) if told is not None else {})}
         copy["lag"] = None if log is None or told is None else max(0, log["last"] - told.applied)
         copies.append(copy)
-    answering = [copy for copy in copies if copy["live"] and copy.get("state") == "live" and copy["node"] in shard.replicas]
+    reached = [copy for copy in copies if picture.is_reached(copy["node"]) and copy["node"] in shard.replicas]
+    answering = [copy for copy in reached if copy.get("state") == "live"]
     well = [copy for copy in answering if not copy["problem"] and copy["node"] not in shard.rebuild and copy["role"] == "replica"]
     snapshots = picture.snapshots.get(place)
     return {
@@ -202,10 +205,13 @@ async def moved(session: Session, collection: str, shard: int, nodes: tuple[str,
     source, target = nodes
     picture = session.picture
     found = picture.resolved(collection)
-    if found is None or not 0 <= shard < found.shards:
-        raise Refused(f"there is no shard {shard} of a collection {collection}")
-    if not picture.is_live(target):
-        raise Refused(f"{target} is no node that lives; there are {', '.join(node.name for node in picture.live()) or 'none'}")
+    if found is None:
+        raise Refused(f"there is no collection {collection}; there are {', '.join(sorted(picture.collections)) or 'none'}")
+    if not 0 <= shard < found.shards:
+        raise Refused(f"{found.name} has the shards 0 to {found.shards - 1}, and none of the number {shard}")
+    if not picture.is_reached(target):
+        why = "no gateway reaches it" if picture.is_live(target) else "it is no node that lives"
+        raise Refused(f"{target} takes no shard, as {why}; these do: {', '.join(node.name for node in picture.reached()) or 'none'}")
     place = (found.uid, shard)
     held = picture.shards[place]
     if source not in held.replicas or target in held.nodes:
@@ -254,7 +260,8 @@ async def _wait(
         tell(f"{count} {'shard' if count == 1 else 'shards'} {where}")
         while not await session.registry.wait_for(partial(_fewer, left, count), WAIT):
             if (now := len(stuck(session.picture))) and now != said:
-                tell(f"no node that lives can take {now} of them, as each replica needs a node of its own: start another node, or --cancel")
+                why = f"no node that lives can take {now} of them, as each replica needs a node of its own"
+                tell(f"{why}: start another node, or --cancel; it waits for that")
             said = now
 
 

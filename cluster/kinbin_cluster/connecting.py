@@ -6,12 +6,14 @@ Everything here belongs to one event loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import secrets
 import ssl
 import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import urlsplit
 
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
@@ -28,11 +30,13 @@ if TYPE_CHECKING:
 
     from kinbin_cluster.settings import ClusterSettings
 
-__all__ = ["NO_STREAM", "Connection", "code_of", "ended", "may_pass", "quoted", "unquoted", "until_answered", "wholly"]
+__all__ = ["NO_STREAM", "Connection", "code_of", "ended", "may_pass", "quoted", "unquoted", "until_answered", "who_answers", "wholly"]
 
 T = TypeVar("T")
 
 _log = logging.getLogger("kinbin.cluster.nats")
+_asyncio = logging.getLogger("asyncio")
+_REFUSED = "authorization violation"
 
 NO_STREAM = 10_059
 NOT_NOW = frozenset({10_005, 10_008, 10_009, 10_023, 10_158, 10_176, 10_210})
@@ -76,6 +80,7 @@ class Connection:
         """
         held: list[Self] = []
         errors: list[Exception] = []
+        refused = asyncio.Event()
 
         async def lost() -> None:
             if held and held[0]._cut is None:
@@ -91,6 +96,10 @@ class Connection:
         async def failed(error: Exception) -> None:
             errors[:] = [error]
             _log.debug("NATS: %s", error)
+            if _REFUSED in str(error).lower() and not held:
+                refused.set()  # the next try is answered alike
+
+        _asyncio.addFilter(_says_something)
 
         client = Client()
         connecting = asyncio.create_task(
@@ -114,11 +123,11 @@ class Connection:
             )
         )
         try:
-            await _connected(connecting, client, ", ".join(settings.servers), seconds)
+            await _connected(connecting, client, refused, ", ".join(settings.servers), seconds)
         except (TimeoutError, OSError, NatsError) as error:
-            why = errors[-1] if errors else error
-            where = ", ".join(settings.servers)
-            raise LogUnavailable(f"no NATS server takes this connection at {where}: {str(why) or type(why).__name__}") from error
+            with contextlib.suppress(TimeoutError, OSError, NatsError):
+                await asyncio.wait_for(client.close(), 1.0)
+            raise LogUnavailable(_why_not(errors[-1] if errors else error, settings)) from error
         held.append(cls(client, settings))
         return held[0]
 
@@ -167,14 +176,20 @@ def _chosen(servers: Sequence[Server], suspected: Mapping[str, float]) -> tuple[
     return best, 0.1 if best.reconnects else 0.0
 
 
-async def _connected(connecting: asyncio.Task[None], client: Client, where: str, seconds: float) -> None:
-    """Wait until a client is connected; a wait that is long is told. Raises what it raises, and TimeoutError; nothing goes on then."""
+async def _connected(connecting: asyncio.Task[None], client: Client, refused: asyncio.Event, where: str, seconds: float) -> None:
+    """Wait until a client is connected; a wait that is long is told. Raises what it raises, and TimeoutError; nothing goes on then.
+
+    refused: set where no other try is of any use.
+    """
     at_once = min(TOLD_SECONDS, seconds)
-    done, _ = await asyncio.wait({connecting}, timeout=at_once)
+    giving_up = asyncio.create_task(refused.wait())
+    either: set[asyncio.Task[Any]] = {connecting, giving_up}
+    done, _ = await asyncio.wait(either, timeout=at_once, return_when=asyncio.FIRST_COMPLETED)
     if not done:
         _log.warning("no NATS server answers yet at %s: tried for %.0f s more", where, seconds - at_once)
-        done, _ = await asyncio.wait({connecting}, timeout=seconds - at_once)
-    if not done:
+        await asyncio.wait(either, timeout=seconds - at_once, return_when=asyncio.FIRST_COMPLETED)
+    giving_up.cancel()
+    if not connecting.done():
         # It tries again for ever, and where a server refuses the password it loses that it was cancelled.
         client.options["max_reconnect_attempts"] = 1
         await ended(connecting)
@@ -228,6 +243,36 @@ def may_pass(error: APIError) -> bool:
     return code_of(error) in NOT_NOW or (getattr(error, "code", 500) or 0) >= 500
 
 
+async def who_answers(settings: ClusterSettings) -> str:
+    """Which of the servers take connections, for people."""
+
+    async def one(address: str) -> str:
+        place = urlsplit(address)
+        try:
+            async with asyncio.timeout(1.0):
+                _, writer = await asyncio.open_connection(place.hostname, place.port or 4222)
+        except (TimeoutError, OSError):
+            return f"{address} is silent"
+        writer.close()
+        return f"{address} answers"
+
+    return ", ".join(await asyncio.gather(*map(one, settings.servers)))
+
+
+def _why_not(error: BaseException, settings: ClusterSettings) -> str:
+    """What is said where no server takes a connection."""
+    text = f"no NATS server takes this connection at {', '.join(settings.servers)}: {str(error) or type(error).__name__}"
+    if _REFUSED in text.lower() or isinstance(error, BrokenPipeError | ConnectionResetError):
+        # Over TLS the refusal may be lost, and the connection is closed.
+        text += "; see KINBIN_CLUSTER_NATS_USER and KINBIN_CLUSTER_NATS_PASSWORD (or _FILE), or the certificate"
+    return text
+
+
+def _says_something(record: logging.LogRecord) -> bool:
+    """Whether a line of asyncio says anything: nats-py makes it warn of each TLS connection that is closed."""
+    return "eof_received" not in str(record.msg)
+
+
 async def until_answered(ask: Callable[[], Awaitable[T]], seconds: float) -> T:
     """What a request answers, asked again until it does. Raises LogUnavailable, LogRefused, and NotThere for a missing stream."""
     deadline = time.monotonic() + seconds
@@ -239,6 +284,8 @@ async def until_answered(ask: Callable[[], Awaitable[T]], seconds: float) -> T:
                 raise NotThere("there is no such stream") from error
             last: Exception = error
         except APIError as error:
+            if "non-clustered" in (error.description or ""):
+                raise LogRefused("NATS is one server alone, which keeps no copies: set KINBIN_CLUSTER_NATS_REPLICAS=1") from error
             if not may_pass(error):
                 raise LogRefused(f"NATS refused: {error.description}") from error
             last = error

@@ -155,7 +155,7 @@ class Controller:
 
         def one_more(held: tuple[str, ...]) -> str | None:
             load = Counter(name for other in picture.shards.values() for name in (*other.replicas, *other.joining))
-            found = another(*place, [picture.nodes[name] for name in held if name in picture.nodes], live, load)
+            found = another(*place, [picture.nodes[name] for name in held if name in picture.nodes], picture.reached(), load)
             return None if found is None else found.name
 
         return View(

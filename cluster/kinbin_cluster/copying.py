@@ -51,7 +51,6 @@ class Copy:
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _begun: list[int] = field(default_factory=list)
     """Of each old shard, the number behind the last of the rows that were there in the last round."""
-    _limit: int | None = None
     _indexes: dict[str, str] = field(default_factory=dict)
     """As the new collection has them."""
 
@@ -102,8 +101,11 @@ class Copy:
     def configuration(self) -> dict[str, Any]:
         """What creates a collection as the old one is now, with the indexes that it has by now."""
         configuration = dict(self.old.configuration)
-        self._indexes = self._indexes_now()
-        if not configuration.get("fields"):
+        if configuration.get("fields"):
+            # It is made with those that the old one was made with; what changed since comes with the settings.
+            self._indexes = dict(configuration.get("indexes") or {})
+        else:
+            self._indexes = self._indexes_now()
             configuration["indexes"] = self._indexes or None
         return configuration
 
@@ -130,16 +132,18 @@ class Copy:
             self._known, self._begun = found.now, [pinned.next_row for pinned in pins]
         return written
 
-    async def settings(self) -> None:
-        """Give the new collection the limit and the indexes that the old one has now."""
+    async def limit(self) -> None:
+        """Give the new collection the limit of items that the old one has now. Behind the last round: shares would refuse items of it."""
         assert self.new is not None
         limits = [replica.collection.limits()["items"] for replica in self._replicas]
-        limit = None if None in limits else sum(limits)
-        if limit != self._limit:
-            self._limit = limit
-            for number in range(self.new.shards):
-                share = None if limit is None else limit // self.new.shards + (number < limit % self.new.shards)
-                await self._publish(Edit("limits", more={"items": share}), number)
+        if None in limits:
+            return
+        for number in range(self.new.shards):
+            share = sum(limits) // self.new.shards + (number < sum(limits) % self.new.shards)
+            await self._publish(Edit("limits", more={"items": share}), number)
+
+    async def indexes(self) -> None:
+        """Give the new collection the indexes that the old one has now."""
         indexes = self._indexes_now()
         if indexes != self._indexes:
             drop = [name for name, kind in self._indexes.items() if indexes.get(name) != kind]

@@ -58,7 +58,7 @@ async def see_that_key_is_theirs(registry: Registry, settings: ClusterSettings) 
     others = sorted(name for name, theirs in _told(registry.picture).items() if theirs != mine)
     if others:
         raise OtherKey(
-            f"the key between gateways and nodes is not that of {', '.join(others[:8])}, who live: KINBIN_CLUSTER_KEY, or the contents of"
+            f"the key between gateways and nodes is not that of {', '.join(others[:8])}: KINBIN_CLUSTER_KEY, or the contents of"
             f" KINBIN_CLUSTER_KEY_FILE, have to be the same"
         )
 

@@ -79,5 +79,5 @@ def nowhere(picture: Picture, place: tuple[str, int]) -> bool:
         return False
     staying = [name for name in shard.replicas if name not in shard.leaving and not picture.is_draining(name)]
     leaves = len(staying) < len(shard.replicas)
-    free = [node for node in picture.live() if not node.draining and node.name not in shard.nodes]
+    free = [node for node in picture.reached() if not node.draining and node.name not in shard.nodes]
     return leaves and collection.replicas - len(staying) - len(shard.joining) > len(free)

@@ -16,7 +16,10 @@ __all__ = ["ClusterOverview", "Shape", "overview", "reshards", "shapes"]
 
 
 class NodeOverview(TypedDict):
-    """A node. `lag`: of its replica that is the furthest behind; `load`: seconds of work in a second; null: it has not told."""
+    """A node. `lag`: of its replica that is the furthest behind; `load`: seconds of work in a second; null: it has not told.
+
+    `unreached_by`: gateways that live and do not reach it.
+    """
 
     name: str
     address: str
@@ -24,6 +27,7 @@ class NodeOverview(TypedDict):
     weight: float
     draining: bool
     live: bool
+    unreached_by: list[str]
     lost: float | None
     version: str | None
     shards: int
@@ -110,7 +114,7 @@ class Shape:
     number: int
     record: Shard
     answering: tuple[str, ...]
-    """The nodes whose replica of it is live."""
+    """The nodes whose replica of it is live, and that gateways reach."""
 
     @property
     def lacks(self) -> int:
@@ -143,7 +147,7 @@ def shapes(picture: Picture) -> list[Shape]:
 
 def _answers(picture: Picture, uid: str, number: int, node: str) -> bool:
     told = picture.replica(uid, number, node)
-    return picture.is_live(node) and told is not None and told.state == "live"
+    return picture.is_reached(node) and told is not None and told.state == "live"
 
 
 def overview(picture: Picture) -> ClusterOverview:
@@ -176,6 +180,7 @@ def _node(picture: Picture, node: Node) -> NodeOverview:
         "weight": node.weight,
         "draining": node.draining,
         "live": picture.is_live(node.name),
+        "unreached_by": picture.unreached_by(node.name),
         "lost": node.lost,
         "version": more.get("version"),
         "shards": len(held),

@@ -150,6 +150,8 @@ class Gateway(Record):
     name: str
     address: str
     version: str = ""
+    unreached: tuple[str, ...] = ()
+    """Nodes that live and that it does not reach (`gateway.reaching`)."""
 
 
 @dataclass(slots=True)
@@ -187,6 +189,19 @@ class Picture:
         """Whether a node was heard of lately."""
         heard = self._heard.get(node)
         return heard is not None and self._clock() - heard.at <= self._lost_seconds
+
+    def unreached_by(self, node: str) -> list[str]:
+        """The gateways that live and do not reach a node."""
+        return [gateway.name for gateway in self.live_gateways() if node in gateway.unreached]
+
+    def is_reached(self, node: str) -> bool:
+        """Whether a node lives, and not all gateways say that they do not reach it."""
+        gateways = self.live_gateways()
+        return self.is_live(node) and not (gateways and all(node in gateway.unreached for gateway in gateways))
+
+    def reached(self) -> list[Node]:
+        """The nodes that live and are reached, by name: those that shards may be given to."""
+        return [node for node in self.live() if self.is_reached(node.name)]
 
     def is_draining(self, node: str) -> bool:
         """Whether a node is to hold nothing."""

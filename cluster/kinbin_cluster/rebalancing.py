@@ -31,6 +31,8 @@ async def balance(
             made = plan(session.picture, by, tolerance=tolerance, most=most)
         except ValueError as error:
             raise Refused(str(error)) from None
+        for name in sorted(session.picture.nodes.keys() - made.before.keys()):
+            tell(f"node {name} is silent, or no gateway reaches it: it is left as it is, and so are shards that lack it")
         for line in lines(made):
             tell(line)
         done = 0

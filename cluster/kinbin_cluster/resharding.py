@@ -193,7 +193,7 @@ async def _rounds(session: Session, copy: Copy, tell: Tell) -> None:
     """Write rounds until one of them writes little, and the new shards have applied it."""
     for number in range(1, _ROUNDS + 1):
         written = await copy.round()
-        await copy.settings()
+        await copy.indexes()
         await _applied(session, copy)
         tell(f"round {number}: {written} items written")
         await copy.caught_up()
@@ -230,7 +230,8 @@ async def _closed(session: Session, copy: Copy, job: Job, see: Callable[[], None
             ends = await _all(_end(session, copy.old.uid, number) for number in range(copy.old.shards))
             await copy.caught_up(_PAUSE_SECONDS, ends)
             written = await copy.round()
-            await copy.settings()
+            await copy.indexes()
+            await copy.limit()
             tell(f"the last round: {written} items written")
             await _compared(session, copy)
             tell(f"{copy.count} items are alike")

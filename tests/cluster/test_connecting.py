@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
 import pytest
 from nats.js.errors import APIError
 
@@ -29,6 +32,35 @@ async def test_what_passes_is_tried_again() -> None:
         return "done"
 
     assert await connecting.until_answered(ask, 60.0) == "done"
+
+
+async def test_a_user_that_is_refused_is_told_at_once() -> None:
+    """What is wrong, and which settings to see; other tries would be answered alike."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"server_id":"x","version":"2.12.0","proto":1,"auth_required":true,"max_payload":1048576}\r\n')
+        await reader.readline()
+        writer.write(b"-ERR 'Authorization Violation'\r\n")
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        ended.set()
+
+    port, ended = free_port(), asyncio.Event()
+    async with await asyncio.start_server(refuse, "127.0.0.1", port):
+        settings = ClusterSettings(nats=f"nats://127.0.0.1:{port}", nats_user="me", nats_password="no")
+        async with asyncio.timeout(60):
+            with pytest.raises(LogUnavailable, match="KINBIN_CLUSTER_NATS_USER"):
+                await Connection.open(settings, "test", seconds=3_600)
+            await ended.wait()
+
+
+async def test_who_answers_is_told() -> None:
+    """By their addresses: one that takes connections, one that does not."""
+    silent, there = free_port(), free_port()
+    async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", there):
+        told = await connecting.who_answers(ClusterSettings(nats=f"nats://127.0.0.1:{silent},nats://127.0.0.1:{there}"))
+    assert told == f"nats://127.0.0.1:{silent} is silent, nats://127.0.0.1:{there} answers"
 
 
 async def test_a_long_wait_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -47,7 +47,7 @@ async def test_another_key_is_refused(living: Registry, nats_one: NatsServers) -
     """Who has another key than a node that lives, or none, does not join, and is told whose key differs."""
     await see_that_key_is_theirs(living, settings_of(nats_one, "second", "ours"))
     for key in ("others", ""):
-        with pytest.raises(OtherKey, match="is not that of first, who live"):
+        with pytest.raises(OtherKey, match="is not that of first: KINBIN"):
             await see_that_key_is_theirs(living, settings_of(nats_one, "second", key))
 
 

@@ -62,6 +62,8 @@ class World:
     work: Worked = field(default_factory=Worked)
     published: list[str] = field(default_factory=list)
     """Message ids, in order."""
+    before: bool = False
+    """Whether the log has the messages of a sending before."""
 
     async def publish(
         self, uid: str, shard: int, payload: list[bytes], message_id: str, deadline: float, closed: Callable[[], bool]
@@ -72,7 +74,8 @@ class World:
             raise self.failing[shard]
         self.published.append(message_id)
         # What comes again, under another id, lies behind.
-        return Published((100 if message_id == f"id-{shard}" else 200) + shard, duplicate=False)
+        first = message_id == f"id-{shard}"
+        return Published((100 if first else 200) + shard, duplicate=first and self.before)
 
     async def post(self, address: str, path: str, body: bytes, seconds: float) -> tuple[int, bytes] | None:
         """As the fanout does."""
@@ -166,6 +169,20 @@ async def test_what_replicas_have_forgotten_is_asked_of_the_key(monkeypatch: pyt
         await world.write(0)
     assert refused.value.code == "outcome_unknown"
     assert world.published == ["id-0"]
+
+
+async def test_a_key_whose_add_was_refused_is_free() -> None:
+    """The log has the message, and what came of it is a refusal: the add is decided anew, as by one server. The first time it is not."""
+    world = World({1: CONFLICT, 201: done(7)}, before=True)
+    assert (await world.write(1, keyed=True)).sum("indexed") == 1
+    for before, keyed in ((False, True), (True, False)):
+        world = World({1: CONFLICT, 201: done(7)}, before=before)
+        with pytest.raises(Refusal) as refused:
+            await world.write(1, keyed=keyed)
+        assert (refused.value.code, world.published) == ("item_conflict", ["id-1"])
+    world = World({1: done(7), 201: done(9)}, before=True)
+    assert (await world.write(1, keyed=True)).replayed
+    assert world.published == ["id-1"]
 
 
 @pytest.mark.parametrize("failing", [{}, {1: LogRefused("there is no such stream")}, {1: LogUnavailable("no answer")}])

@@ -406,6 +406,31 @@ def test_a_command_that_stalled_changes_nothing(
     assert held(gateway, name) == contents | later
 
 
+def test_indexes_of_several_fields_come_along(cluster: DevCluster, gateway: httpx.Client) -> None:
+    """Those that were declared, and dropped, since the collection was made."""
+    name = next(NAMES)
+    path = f"/v1/collections/{name}"
+    body = {"fields": {"x": {"dim": 2}, "y": {"dim": 2}}, "indexes": {"a": "keyword"}, "cluster": {"shards": 2, "replicas": 1}}
+    gateway.put(path, json=body).raise_for_status()
+    gateway.post(f"{path}/indexes", json={"add": {"b": "number"}, "drop": ["a"]}).raise_for_status()
+    items = [{"id": "i", "vectors": {"x": [1, 2], "y": [2, 1]}, "payload": {"a": "z", "b": 1}}]
+    assert done(gateway, f"{path}/index", {"items": items}) == 200
+    reshard(cluster, name, 3)
+    until(lambda: has_shards(gateway, name, 3))
+    assert gateway.get(path).json()["stats"]["indexes"]["fields"].keys() == {"b"}
+
+
+def test_a_collection_that_is_nearly_full(cluster: DevCluster, gateway: httpx.Client) -> None:
+    """Shares of its limit refuse no item that it has, however the new shards fill; the limit holds afterwards."""
+    name, contents = filled(gateway, 60)
+    gateway.put(f"/v1/collections/{name}/limits", json={"items": 60}).raise_for_status()
+    reshard(cluster, name, 7)
+    until(lambda: has_shards(gateway, name, 7))
+    assert held(gateway, name) == contents
+    refused = gateway.post(f"/v1/collections/{name}/index", json={"items": [{"id": f"n{i}", "vector": [1, 1]} for i in range(60)]})
+    assert (refused.status_code, refused.json()["code"]) == (422, "over_limit")
+
+
 async def steal(cluster: DevCluster, name: str) -> None:
     """Let the lease of a command go, as if it had not been renewed."""
     async with opened(settings_of(cluster)) as session:

@@ -288,22 +288,26 @@ def test_kubectl_builds_the_manifests() -> None:
 # --------------------------------------------------------------------------------------- systemd, nginx
 
 
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kept", "started"), [("kinbin.service", "kinbin.service"), ("kinbin-cluster@.service", "kinbin-cluster@node.service")]
+)
+def test_systemd_takes_the_unit(kept: str, started: str, tmp_path: Path) -> None:
     """systemd-analyze finds nothing wrong with the unit, and calls it confined."""
     analyze = program("systemd-analyze")
-    text = (DEPLOY / "systemd/kinbin.service").read_text(encoding="utf-8")
-    unit = tmp_path / "kinbin.service"
+    text = (DEPLOY / "systemd" / kept).read_text(encoding="utf-8")
+    unit = tmp_path / started
     unit.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.MULTILINE))
     told = take(analyze, "verify", "--man=no", "--recursive-errors=no", unit)
-    assert "kinbin.service" not in told
-    level = re.search(r"Overall exposure level for kinbin.service: ([\d.]+)", take(analyze, "security", "--offline=true", unit))
+    assert started not in told
+    level = re.search(rf"Overall exposure level for {started}: ([\d.]+)", take(analyze, "security", "--offline=true", unit))
     assert level is not None
     assert float(level[1]) < 2.5
 
 
-def test_the_unit_names_what_there_is() -> None:
+@pytest.mark.parametrize("name", ["kinbin.service", "kinbin-cluster@.service"])
+def test_the_unit_names_what_there_is(name: str) -> None:
     """Its variables are settings of the server or of numba, and it may drain before it is killed."""
-    text = (DEPLOY / "systemd/kinbin.service").read_text(encoding="utf-8")
+    text = (DEPLOY / "systemd" / name).read_text(encoding="utf-8")
     settings = {name.removeprefix("KINBIN_").lower() for name in re.findall(r"\b(KINBIN_\w+)=", text)}
     assert settings <= Settings.model_fields.keys()
     stop = re.search(r"^TimeoutStopSec=(\d+)$", text, re.MULTILINE)

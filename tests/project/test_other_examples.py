@@ -33,7 +33,7 @@ INDENTED = re.compile(r"(?:^(?: {4,}\S.*)\n?)+", re.MULTILINE)
 
 NOT_RUN = {
     (CLUSTER, "make wheel"): "installs a wheel and starts a cluster until Ctrl-C; the blocks behind it run on such a one",
-    (CLUSTER, "set -a"): "three machines with certificates; options of its commands are looked at",
+    (CLUSTER, "sed -i"): "three machines with certificates; options of its commands are looked at",
     (CLUSTER, "kubectl create"): "needs Kubernetes; test_chart.py renders the chart",
     (CLUSTER, "helm template"): "needs Kubernetes; test_chart.py renders the chart",
     ("docs/guide/typescript-client.md", "import {"): "runs in tests/client/test_typescript.py",
@@ -48,7 +48,7 @@ NOT_RUN = {
 }
 """By page and first words."""
 LINES_NOT_RUN = {
-    "pkill": "ends programs by their name",
+    "kill": "ends a program that the test has not started",
     "pip": "installs",
     "export": "the address of a cluster that the test has started in another way",
     "GATEWAY=": "the same",

@@ -35,7 +35,7 @@ async def created(service: Any, name: str, schema: kinbin.Schema, shards: int, r
         Exists: there is one of this name, `held`. AliasConflict: the name is an alias. Refusal: no node is there for so many replicas; NATS
         does not answer.
     """
-    nodes = service.picture.live()
+    nodes = service.picture.reached()
     uid = secrets.token_hex(6)
     try:
         wanted = min(REPLICAS, max(1, len(nodes))) if replicas is None else replicas

@@ -63,7 +63,9 @@ class Cursor:
                 raise ValueError
             answered, score, last, applied = orjson.loads(data[_MARK:])
             numbers = [answered, *chain.from_iterable(applied)]
-            if not (all(type(one) is int for one in numbers) and type(score) in (int, float) and isinstance(last, str)):
+            if not all(type(one) is int and -1 <= one < 1 << 62 for one in numbers) or answered < 0:
+                raise ValueError
+            if type(score) not in (int, float) or not isinstance(last, str):
                 raise ValueError
             return cls(answered, score, last, dict(applied))
         except (TypeError, ValueError, binascii.Error):

@@ -53,6 +53,14 @@ class Outcome:
     forgotten: set[int] = field(default_factory=set)
     """Of those that are acknowledged: no replica knows any more."""
 
+    def is_of_before(self, shard: int) -> bool:
+        """Whether what is known of a part is of an earlier sending, and another one may be told more.
+
+        Replicas keep what came of keys for longer than of messages; and a key whose add was refused is free.
+        """
+        verdict = self.verdicts.get(shard)
+        return shard in self.forgotten or (verdict is not None and verdict.refused is not None and self.where[shard].duplicate)
+
     def take(self, second: Outcome) -> None:
         """Of shards that were written to once more the second outcome counts."""
         again = second.where.keys() | second.closed | second.unknown | second.refused_by_log.keys()
@@ -135,9 +143,8 @@ async def written(
         for shard, took in outcome.seconds.items():
             nodes[1].work.note((uid, shard), "write", took, good=shard in outcome.where)
         await _judged(nodes, uid, outcome, time.monotonic() + VERDICT_SECONDS)
-        if forgotten := [part for part in parts if part.keyed and part.shard in outcome.forgotten]:
-            # They lie in the log since a call before this one, whose replicas keep what came of keys for longer than of messages.
-            second = await published(log, nodes[0], uid, [part.again() for part in forgotten], time.monotonic() + seconds)
+        if anew := [part for part in parts if part.keyed and outcome.is_of_before(part.shard)]:
+            second = await published(log, nodes[0], uid, [part.again() for part in anew], time.monotonic() + seconds)
             await _judged(nodes, uid, second, time.monotonic() + VERDICT_SECONDS)
             outcome.take(second)
         if len(outcome.verdicts) < len(parts) and nodes[0].collection_of(uid) is None:

@@ -31,6 +31,8 @@ class ScrollOrder:
         if field is None:
             return cls(None, descending, list(include), added=False)
         steps = field.split(".")
+        if not all(steps):
+            return cls(field, descending, list(include), added=False)  # the nodes say what is wrong with it
         held = {"payload", *(".".join(["payload", *steps[:depth]]) for depth in range(1, len(steps) + 1))}
         if held.isdisjoint(include):
             return cls(field, descending, [*include, f"payload.{field}"], added=True)

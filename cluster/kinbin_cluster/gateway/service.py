@@ -15,11 +15,13 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 import kinbin
 from kinbin_cluster.connecting import Connection, ended
 from kinbin_cluster.gateway.fanout import Fanout
+from kinbin_cluster.gateway.reaching import Reaching
 from kinbin_cluster.gateway.schemas import Schemas
 from kinbin_cluster.gateway.warming import load_kernels
 from kinbin_cluster.joining import see_that_key_is_theirs
@@ -97,6 +99,7 @@ class Gateway:
         self.connection: Connection | None = None
         self.numbers: Numbers | None = None
         self.stopping = False
+        self.reaching = Reaching(self.fanout)
         self._parsers = ThreadPoolExecutor(PARSERS, thread_name_prefix="kinbin-parse")
         self._loop = asyncio.get_running_loop()
 
@@ -134,12 +137,15 @@ class Gateway:
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         """What it does beside requests, for the block."""
-        sampling = asyncio.create_task(self._sample(), name="kinbin gateway metrics")
+        beside = [
+            asyncio.create_task(self._sample(), name="kinbin gateway metrics"),
+            asyncio.create_task(self.reaching.run(), name="kinbin gateway reaching"),
+        ]
         try:
             yield
         finally:
             self.stopping = True
-            await ended(sampling)
+            await asyncio.gather(*map(ended, beside))
             self.fanout.close()
             self._parsers.shutdown()
 
@@ -185,7 +191,7 @@ class Gateway:
         while True:
             with contextlib.suppress(Exception):
                 # Whatever keeps it from telling, requests go on.
-                await registry.beat_gateway(told)
+                await registry.beat_gateway(replace(told, unreached=self.reaching.unreached))
             await asyncio.sleep(BEAT_SECONDS)
 
 

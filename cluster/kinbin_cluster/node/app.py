@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import kinbin
+from kinbin_cluster.errors import ClusterError
 from kinbin_cluster.node.reads import MOST_WAIT_MS, Replicated
 from kinbin_cluster.node.running import RunningNode
 from kinbin_cluster.settings import ClusterSettings
@@ -42,6 +43,9 @@ def create_node_app(settings: Settings, cluster: ClusterSettings, ready: Callabl
     async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
         async with serving(app) as state:
             address = reached_at(settings.host, settings.port, tls=settings.tls_cert_file is not None)
+            if settings.tls_cert_file is not None and (cluster.address or "").startswith("http:"):
+                text = f"no gateway would reach it: it has a certificate, and its --address is {cluster.address}; it begins with https:"
+                raise ClusterError(text)
             if cluster.address is None and is_wildcard(settings.host):
                 log.warning(
                     "KINBIN_CLUSTER_ADDRESS is not set: gateways of this machine alone reach the node",
@@ -63,7 +67,7 @@ async def verdicts(request: Request) -> Response:
     """What became of entries of the log, each as soon as its replica has applied it; waits for `wait_ms` at most."""
     try:
         asked = orjson.loads(await request.body())
-        places = [(str(one["uid"]), int(one["shard"]), int(one["sequence"])) for one in asked["asked"]]
+        places = [(str(one["uid"]), int(one["shard"]), min(int(one["sequence"]), 1 << 62)) for one in asked["asked"]]
         seconds = min(MOST_WAIT_MS, max(0, int(asked.get("wait_ms", 0)))) / 1_000
     except (ValueError, KeyError, TypeError, AttributeError):
         text = 'expected {"asked": [{"uid", "shard", "sequence"}], "wait_ms"}'

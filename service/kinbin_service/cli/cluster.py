@@ -126,6 +126,10 @@ def dev_command(
                 for gateway in cluster.gateways.values():
                     tell(console, f"{gateway.name}: {gateway.address} (the REST API; {gateway.address}/docs)", "bold")
                 tell(console, "kinbin cluster status needs: export " + _exported(cluster.environment), "")
+                if unused := sorted(name for name in os.environ if name.startswith("KINBIN_") and name not in cluster.environment):
+                    tell(console, f"nodes and gateways take none of this shell's {', '.join(unused)}", "")
+                pids = ", ".join(f"{part.log.stem} {part.pid}" for part in (*cluster.servers.processes, *cluster.parts))
+                tell(console, f"processes: {pids}", "")
                 tell(console, "Ctrl-C ends all", "")
                 # It is how it is ended: no failure.
                 with contextlib.suppress(KeyboardInterrupt):
@@ -173,6 +177,8 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
         yield f"NATS server {server}: {'live' if current else 'SILENT, or behind the others'}"
     for node in told["nodes"]:
         state = "live" if node["live"] else "silent"
+        if node["live"] and node["unreached_by"]:
+            state = f"NOT REACHED by {', '.join(node['unreached_by'])}"
         more = f", zone {node['zone']}" if node["zone"] else ""
         yield f"node {node['name']}: {state}{', draining' if node['draining'] else ''}{more}, {node['shards']} shards, {node['address']}"
     for gateway in told["gateways"]:
