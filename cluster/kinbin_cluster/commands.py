@@ -208,7 +208,7 @@ async def moved(session: Session, collection: str, shard: int, nodes: tuple[str,
     if found is None:
         raise Refused(f"there is no collection {collection}; there are {', '.join(sorted(picture.collections)) or 'none'}")
     if not 0 <= shard < found.shards:
-        raise Refused(f"{found.name} has the shards 0 to {found.shards - 1}, and none of the number {shard}")
+        raise Refused(f"there is no shard {shard} of {found.name}, which has 0 to {found.shards - 1}")
     if not picture.is_reached(target):
         why = "no gateway reaches it" if picture.is_live(target) else "it is no node that lives"
         raise Refused(f"{target} takes no shard, as {why}; these do: {', '.join(node.name for node in picture.reached()) or 'none'}")
