@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kinbin
-from common import K, Options, data_set, interleaved, latencies, run, spread, workspace
+from common import K, Options, Skipped, data_set, interleaved, latencies, run, spread, workspace
 from contenders import Contender, mean_recall, of_collection
 from databases import fill, layout
 from libraries import hnsw, normalised, of_faiss
@@ -34,9 +34,12 @@ HUES, SHADES = 18, 3
 
 def measure(options: Options) -> dict[str, Any]:
     """The parts that are asked for (MARGIN_PARTS), one after the other."""
+    names = os.environ.get("MARGIN_PARTS", ",".join(PARTS)).split(",")
+    if unknown := [name for name in names if name not in PARTS]:
+        raise Skipped(f"MARGIN_PARTS names {', '.join(PARTS)}, and no {', '.join(unknown)}")
     kinbin.warm_up()
     measured: dict[str, Any] = {"floors": FLOORS, "loop": LOOP}
-    for name in os.environ.get("MARGIN_PARTS", ",".join(PARTS)).split(","):
+    for name in names:
         _, mode, load = PARTS[name]
         measured[name] = _measure(load(options), mode, options)
     return measured

@@ -33,7 +33,9 @@ SCANNED = 100
 TIMED = 500
 """Queries of the other timed batches."""
 WORKERS = (1, 4)
-MEBIBYTE = float(1 << 20)
+MEBIBYTE, GIBIBYTE = float(1 << 20), 1 << 30
+MACHINES, FILLED = (16, 64, 256), 0.8
+"""GiB of memory of machines that are told of, and how full they may be."""
 ALLOWED_GROWTH, ALLOWED_EACH = 1.2, 150e6
 """Four workers together may hold 1.2 times what one holds and 150 MB for each of them."""
 
@@ -187,6 +189,24 @@ def render(result: dict[str, Any]) -> str:
         _cost_table(result["sizes"]),
         _memory_line(result["memory_answering"]),
         *_worker_parts(result["workers"], large),
+        _in_short(result),
+    )
+
+
+def _in_short(result: dict[str, Any]) -> str:
+    """What one machine carries, and from where on several are better; by what the larger collection takes."""
+    size = result["sizes"][-1]
+    rows, disk = size["rows"], size["disk"]
+    each, most = disk["live"] / rows, disk["file"] / rows
+    own = sum(one["Pss_Anon"] for one in result["workers"]["held"][str(WORKERS[-1])])
+    micros = {index: result["us_per_query"][f"{index} {rows}"]["median"] for index in ("links", "auto")}
+    machines = ", ".join(f"one of {gib} GiB {(gib * GIBIBYTE * FILLED - own) / each / 1e6:.0f} million rows" for gib in MACHINES)
+    return (
+        f"**In short.** A row of this kind takes {figure(each)} bytes of the file without free pages, {figure(most)} with them. Filled to "
+        f"{FILLED:.0%}, the memory of a machine holds all that is read of the file: {machines}. A core answers "
+        f"{figure(1e6 / micros['links'])} queries a second by links and {figure(1e6 / micros['auto'])} without options. Several "
+        "machines are better for more rows or queries than that, or where one may be lost without a pause: each query costs more "
+        "processor there."
     )
 
 

@@ -21,6 +21,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 BENCHMARKS = (
     "build",
+    "defaults",
     "search",
     "peers",
     "margins",

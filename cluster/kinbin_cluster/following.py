@@ -41,6 +41,9 @@ HEARTBEAT = 1.0
 SILENT = 3.2
 """Messages and bytes that one request asks for; seconds that it stands; seconds between heartbeats; silence after which it is made anew."""
 
+BEHIND_SECONDS = 12.0
+"""A leader without the others gives up after ten."""
+
 COMPLETED = "Batch Completed"
 """What a server says behind the last message of a request."""
 
@@ -126,23 +129,30 @@ def _gone(stream: str, error: Exception) -> None:
 
 
 async def _check(connection: Connection, stream: str, place: int, stored: float | None) -> None:
-    """Whether the stream still has all that follows a place, and there what it had."""
+    """Whether the stream still has all that follows a place, and there what it had.
+
+    A leader that is cut off from the other servers answers for as long as it takes itself for one, and may lack what they have, or have
+    something else there. So it is believed only when it is told so for `BEHIND_SECONDS`.
+    """
+    until = time.monotonic() + BEHIND_SECONDS
+    while (behind := await _behind(connection, stream, place, stored)) is not None:
+        if time.monotonic() > until:
+            raise behind
+        await asyncio.sleep(0.5)
+
+
+async def _behind(connection: Connection, stream: str, place: int, stored: float | None) -> LogBehind | None:
+    """How the stream differs from what was read of it up to a place; None: it does not. Raises LogTruncated."""
     state = (await connection.js.stream_info(stream)).state
     if state.first_seq > place + 1:
         raise LogTruncated(state.first_seq)
     if state.last_seq < place:
-        # A server that has just become the leader may tell what it had before: believe it the third time.
-        for _ in range(2):
-            await asyncio.sleep(0.5)
-            state = (await connection.js.stream_info(stream)).state
-            if state.last_seq >= place:
-                break
-        else:
-            raise LogBehind(state.last_seq)
+        return LogBehind(state.last_seq)
     if stored is not None and state.first_seq <= place:
         held = (await connection.js.get_msg(stream, seq=place)).time
         if held is not None and abs(held.timestamp() - stored) > SAME:
-            raise LogBehind(state.last_seq, place)
+            return LogBehind(state.last_seq, place)
+    return None
 
 
 async def _consumed(connection: Connection, stream: str, config: ConsumerConfig) -> AsyncIterator[Message]:

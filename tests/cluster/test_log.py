@@ -5,9 +5,13 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from kinbin_cluster import following
 from kinbin_cluster.connecting import Connection, ended
 from kinbin_cluster.errors import LogBehind, LogClosed, LogRefused, LogTruncated, LogUnavailable, NotThere
 from kinbin_cluster.log import MAX_MESSAGE, Entry, Log
@@ -104,8 +108,9 @@ async def test_truncated_log_says_where_it_begins(log: Log) -> None:
     assert (state.first, state.last) == (4, 6)
 
 
-async def test_log_that_ends_too_early_is_told(log: Log) -> None:
-    """A replica that has applied more than the log holds is told so."""
+async def test_log_that_ends_too_early_is_told(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that has applied more than the log holds is told so, once the servers have said so for a while."""
+    monkeypatch.setattr(following, "BEHIND_SECONDS", 0.6)
     uid = await shard(log)
     await log.publish(uid, 0, b"1", "m1", soon())
     with pytest.raises(LogBehind) as caught:
@@ -113,8 +118,29 @@ async def test_log_that_ends_too_early_is_told(log: Log) -> None:
     assert caught.value.last == 1
 
 
-async def test_a_log_with_another_entry_in_the_last_place_is_told(log: Log) -> None:
+@pytest.mark.parametrize("looks", [1, 3])
+async def test_a_leader_that_is_cut_off_is_not_believed_at_once(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may lack what the others have, or have something else in its place, until it gives up: who reads asks again."""
+    asked: list[int] = []
+
+    async def stream_info(_: str) -> Any:
+        asked.append(1)
+        return SimpleNamespace(state=SimpleNamespace(first_seq=1, last_seq=4 if len(asked) < looks else 9))
+
+    async def get_msg(_: str, seq: int) -> Any:
+        return SimpleNamespace(time=datetime.fromtimestamp(8.0 if len(asked) <= looks else 7.0, UTC))
+
+    connection: Any = SimpleNamespace(js=SimpleNamespace(stream_info=stream_info, get_msg=get_msg))
+    await following._check(connection, "s", 5, 7.0)
+    assert len(asked) == looks + 1
+    monkeypatch.setattr(following, "BEHIND_SECONDS", 0.0)
+    with pytest.raises(LogBehind):
+        await following._check(connection, "s", 10, 7.0)
+
+
+async def test_a_log_with_another_entry_in_the_last_place_is_told(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has read an entry that the log does not have any more is told so, however many others it got since; who has these reads on."""
+    monkeypatch.setattr(following, "BEHIND_SECONDS", 0.6)
     uid = await shard(log)
     for number in range(3):
         await log.publish(uid, 0, b"%d" % number, f"m{number}", soon())
