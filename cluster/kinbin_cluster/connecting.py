@@ -254,6 +254,8 @@ async def who_answers(settings: ClusterSettings) -> str:
         except (TimeoutError, OSError):
             return f"{address} is silent"
         writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
         return f"{address} answers"
 
     return ", ".join(await asyncio.gather(*map(one, settings.servers)))

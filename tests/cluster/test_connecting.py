@@ -57,9 +57,18 @@ async def test_a_user_that_is_refused_is_told_at_once() -> None:
 
 async def test_who_answers_is_told() -> None:
     """By their addresses: one that takes connections, one that does not."""
-    silent, there = free_port(), free_port()
-    async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", there):
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        gone.set()
+
+    silent, there, gone = free_port(), free_port(), asyncio.Event()
+    async with await asyncio.start_server(answer, "127.0.0.1", there):
         told = await connecting.who_answers(ClusterSettings(nats=f"nats://127.0.0.1:{silent},nats://127.0.0.1:{there}"))
+        await gone.wait()
     assert told == f"nats://127.0.0.1:{silent} is silent, nats://127.0.0.1:{there} answers"
 
 

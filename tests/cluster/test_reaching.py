@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import replace
 
@@ -44,8 +45,15 @@ async def test_a_node_that_is_not_reached_is_said_once_and_when_it_is_again(capl
     reaching = Reaching(fanout)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while await reader.readuntil(b"\r\n\r\n"):
-            writer.write(ANSWER)
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(ANSWER)
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        gone.set()
+
+    gone = asyncio.Event()
 
     with caplog.at_level(logging.WARNING, "kinbin.gateway"):
         for _ in range(FAILURES - 1):
@@ -58,6 +66,7 @@ async def test_a_node_that_is_not_reached_is_said_once_and_when_it_is_again(capl
             await reaching.look()
             assert reaching.unreached == ()
             fanout.close()
+            await gone.wait()
     assert ["is not reached" in record.getMessage() for record in caplog.records] == [True, False]
 
 
