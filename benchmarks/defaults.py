@@ -1,4 +1,4 @@
-"""A call without options: batches and single calls, how many queries are completed by a scan, and FAISS at the recall that is reached."""
+"""A call without options: batches, single calls, how many queries bands or a scan complete, and FAISS at the recall that is reached."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def measure(options: Options) -> dict[str, Any]:
     count = options.pick(LARGE, 20_000)
     matrix = open_matrix(histograms(count, options.cache), count)
     large = VectorSet(f"colour histograms of patches, {DIMENSION}-d", matrix, query_histograms(options.pick(500, 50)))
-    return {"sets": [*sets, _measure(large, options, beside=False)], "floor": "the recall that the call reaches"}
+    return {"sets": [*sets, _measure(large, options, beside=False)]}
 
 
 def _measure(data: VectorSet, options: Options, *, beside: bool) -> dict[str, Any]:

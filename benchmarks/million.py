@@ -199,14 +199,13 @@ def _in_short(result: dict[str, Any]) -> str:
     rows, disk = size["rows"], size["disk"]
     each, most = disk["live"] / rows, disk["file"] / rows
     own = sum(one["Pss_Anon"] for one in result["workers"]["held"][str(WORKERS[-1])])
-    micros = {index: result["us_per_query"][f"{index} {rows}"]["median"] for index in ("links", "auto")}
+    micros = result["us_per_query"][f"links {rows}"]["median"]
     machines = ", ".join(f"one of {gib} GiB {(gib * GIBIBYTE * FILLED - own) / each / 1e6:.0f} million rows" for gib in MACHINES)
     return (
         f"**In short.** A row of this kind takes {figure(each)} bytes of the file without free pages, {figure(most)} with them. Filled to "
-        f"{FILLED:.0%}, the memory of a machine holds all that is read of the file: {machines}. A core answers "
-        f"{figure(1e6 / micros['links'])} queries a second by links and {figure(1e6 / micros['auto'])} without options. Several "
-        "machines are better for more rows or queries than that, or where one may be lost without a pause: each query costs more "
-        "processor there."
+        f"{FILLED:.0%}, the memory of a machine holds all that is read of the file: {machines}. A core answers {figure(1e6 / micros)} "
+        "queries a second by links. Several machines are better for more rows or queries than that, or where one may be lost without a "
+        "pause: each query costs more processor there."
     )
 
 

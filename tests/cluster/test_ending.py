@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
+from kinbin_cluster import resharding
 from kinbin_cluster.connecting import ended, wholly
+from kinbin_cluster.errors import ClusterError
 
 
 @pytest.mark.parametrize("through", [True, False])
@@ -39,3 +41,22 @@ async def test_what_fails_in_cleaning_is_told() -> None:
 
     with pytest.raises(OSError, match="no"):
         await wholly(clean())
+
+
+async def test_nothing_goes_on_behind_an_error_of_one() -> None:
+    """Of several logs that are closed at once one fails: the others are waited for before anything is opened again."""
+    over: list[str] = []
+
+    async def slow() -> None:
+        try:
+            await asyncio.sleep(3_600)
+        finally:
+            await asyncio.sleep(0.01)
+            over.append("slow")
+
+    async def failing() -> None:
+        raise ClusterError("no")
+
+    with pytest.raises(ClusterError, match="no"):
+        await resharding._all([slow(), failing()])
+    assert over == ["slow"]

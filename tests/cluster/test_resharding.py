@@ -437,25 +437,6 @@ async def steal(cluster: DevCluster, name: str) -> None:
         await session.registry.change_lease(f"reshard.{name}", lambda held: held | {"owner": ""} if held else held)
 
 
-async def test_nothing_goes_on_behind_an_error_of_one() -> None:
-    """Of several logs that are closed at once one fails: the others are waited for before anything is opened again."""
-    ended: list[str] = []
-
-    async def slow() -> None:
-        try:
-            await asyncio.sleep(3_600)
-        finally:
-            await asyncio.sleep(0.01)
-            ended.append("slow")
-
-    async def failing() -> None:
-        raise ClusterError("no")
-
-    with pytest.raises(ClusterError, match="no"):
-        await resharding._all([slow(), failing()])
-    assert ended == ["slow"]
-
-
 class Killed(BaseException):
     """Nothing is put right after it."""
 
